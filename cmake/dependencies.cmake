@@ -1,0 +1,50 @@
+# Every library the project uses, found once, by the target name the rest of the build uses.
+# scripts/setup.sh installs the packages.
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_package(Threads REQUIRED)
+find_package(yaml-cpp REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(simdjson REQUIRED)
+find_package(ZLIB REQUIRED)
+
+# Libraries without a CMake package of their own.
+function(genesis_find_library target header library)
+  find_path(${target}_INCLUDE ${header} REQUIRED)
+  find_library(${target}_LIBRARY ${library} REQUIRED)
+  add_library(${target} INTERFACE IMPORTED)
+  target_include_directories(${target} SYSTEM INTERFACE ${${target}_INCLUDE})
+  target_link_libraries(${target} INTERFACE ${${target}_LIBRARY})
+endfunction()
+genesis_find_library(sentencepiece sentencepiece_processor.h sentencepiece)
+genesis_find_library(sentencepiece_train sentencepiece_trainer.h sentencepiece_train)
+# Its own CMake package asks for OpenCL on Debian 12, which is not needed.
+genesis_find_library(onednn oneapi/dnnl/dnnl.hpp dnnl)
+genesis_find_library(zstd zstd.h zstd)
+genesis_find_library(xxhash xxhash.h xxhash)
+genesis_find_library(boost_context boost/context/fiber.hpp boost_context)
+
+# yaml-cpp 0.7 names its target without a namespace, 0.8 with one.
+if(NOT TARGET yaml-cpp::yaml-cpp)
+  add_library(yaml-cpp::yaml-cpp ALIAS yaml-cpp)
+endif()
+
+if(GENESIS_TESTS)
+  find_package(Catch2 REQUIRED)  # 2 on Debian 12, 3 on Ubuntu 24.04: tests/support/catch.h takes either
+endif()
+if(GENESIS_BENCH)
+  find_package(benchmark REQUIRED)
+endif()
+
+set(GENESIS_HAVE_CUDA OFF)
+if(GENESIS_CUDA)
+  include(CheckLanguage)
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    set(GENESIS_HAVE_CUDA ON)
+  else()
+    message(STATUS "nvcc not found: building for the CPU alone")
+  endif()
+endif()

@@ -1,0 +1,68 @@
+// Causal grouped-query attention without a T x T matrix in memory, flash style (Dao 2023, arXiv:2307.08691).
+// Query head h reads key/value head h / (H / KV). For row t of a sequence, in document order:
+//   out[t] = sum_s softmax_s(scale * q[t].k[s]) v[s],   first(t) <= s <= t
+// where first(t) = t - positions[t]: attention stays inside a packed document; without positions first(t) = 0.
+// lse is the logarithm of the softmax's denominator: log sum_s exp(scale * q[t].k[s]).
+#pragma once
+
+#include "kernels/common/dtype.h"
+#include "kernels/common/stream.h"
+
+namespace genesis {
+
+struct AttentionShape {
+  int64_t B = 0, T = 0;                // sequences, tokens in each; any T >= 1
+  int64_t H = 0, KV = 0, K = 0;        // H a multiple of KV; K a multiple of 8, up to 256
+  DType dtype = DType::bf16;
+  float scale = 0.f;                   // 1 / sqrt(K), as a rule
+};
+
+struct AttentionForward {
+  AttentionShape shape;
+  const void* qkv = nullptr;           // [B, T, (H + 2 KV) K]: queries, keys, values
+  const int32_t* positions = nullptr;  // [B, T], 0 <= positions[t] <= t; or null: one document a sequence
+  void* out = nullptr;                 // [B, T, H K]
+  float* lse = nullptr;                // [B, H, T]
+  void* workspace = nullptr;           // attention_forward_workspace bytes
+};
+
+struct AttentionBackward {
+  AttentionShape shape;
+  const void* qkv = nullptr;
+  const int32_t* positions = nullptr;
+  const void* out = nullptr;
+  const float* lse = nullptr;
+  const void* d_out = nullptr;         // [B, T, H K]
+  void* d_qkv = nullptr;               // [B, T, (H + 2 KV) K], every element written
+  void* workspace = nullptr;           // attention_backward_workspace bytes
+};
+
+// One step of generation: n new tokens (rows of qkv, rotated already) at positions first .. first + n - 1 are
+// appended to the cache and attend to all of it up to themselves.
+struct AttentionCached {
+  int64_t n = 0, T_max = 0;            // new tokens; rows the cache holds
+  int64_t H = 0, KV = 0, K = 0;
+  DType dtype = DType::bf16;
+  float scale = 0.f;
+  const int32_t* first = nullptr;      // [1], in device memory; first + n <= T_max
+  const void* qkv = nullptr;           // [n, (H + 2 KV) K]
+  void* k_cache = nullptr;             // [T_max, KV, K]
+  void* v_cache = nullptr;             // [T_max, KV, K]
+  void* out = nullptr;                 // [n, H K]
+};
+
+namespace cpu {
+void attention_forward(const AttentionForward& a);
+void attention_backward(const AttentionBackward& a);
+void attention_cached(const AttentionCached& a);
+size_t attention_forward_workspace(const AttentionShape& s);
+size_t attention_backward_workspace(const AttentionShape& s);
+}  // namespace cpu
+namespace cuda {
+void attention_forward(const AttentionForward& a, Stream stream);
+void attention_backward(const AttentionBackward& a, Stream stream);
+size_t attention_forward_workspace(const AttentionShape& s);
+size_t attention_backward_workspace(const AttentionShape& s);
+}  // namespace cuda
+
+}  // namespace genesis

@@ -1,0 +1,9 @@
+#include "kernels/common/parallel.h"
+
+#include <omp.h>
+
+namespace genesis {
+
+int thread_count() { return omp_get_max_threads(); }
+
+}  // namespace genesis

@@ -1,0 +1,24 @@
+// The CPU device's threads: one pool, OpenMP's, shared with oneDNN.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace genesis {
+
+// Threads that parallel_for uses: OpenMP's maximum.
+int thread_count();
+
+// Calls body(i) for i in [0, n), each exactly once, in any order and on any thread. An iteration should be at
+// least some microseconds of work: callers split their rows into blocks whose size depends on shapes alone,
+// never on the number of threads, so that sums over blocks have the same bits on every machine.
+template <class Body>
+void parallel_for(int64_t n, const Body& body) {
+#pragma omp parallel for schedule(dynamic, 1) if (n > 1)
+  for (int64_t i = 0; i < n; ++i) body(i);
+}
+
+// The number of blocks of `block` rows that cover `rows`.
+constexpr int64_t block_count(int64_t rows, int64_t block) { return (rows + block - 1) / block; }
+
+}  // namespace genesis
