@@ -1,0 +1,58 @@
+// What a run reports as it goes: a console line a step, metrics.jsonl and TensorBoard event files in the run
+// folder. One process of a run writes it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "io/progress.h"
+
+namespace genesis {
+
+struct StepRecord {
+  int64_t step = 0;        // steps done, this one included: the first is 1
+  double loss = 0.0;       // nats a token, mean over the global batch
+  double grad_norm = 0.0;  // before clipping
+  double lr = 0.0;
+  double tokens_per_second = 0.0;
+  std::optional<double> mfu;  // 0 to 1, of the device's peak; none where that is not known
+  int64_t memory_bytes = 0;   // of the device, in use
+  int64_t tokens = 0;         // seen since the start of training
+  double eta_seconds = 0.0;   // to the end of training
+  bool skipped = false;       // not finite: the update was not applied
+};
+
+struct EvalRecord {
+  int64_t step = 0;
+  int64_t recurrence = 1;  // recurrent steps evaluated at; 1 for a dense model
+  double loss = 0.0;       // nats a token
+  std::optional<double> bits_per_byte;
+};
+
+class RunLog {
+ public:
+  struct Options {
+    std::string run_dir;  // exists
+    int64_t total_steps = 0;
+    int64_t done_steps = 0;  // resumed from: later records of an earlier try are removed
+    int64_t console_every = 1;
+    bool metrics = true;
+    bool tensorboard = true;
+  };
+
+  RunLog(const Options& options, Terminal terminal);
+  ~RunLog();
+
+  void step(const StepRecord& record);
+  void evaluation(const EvalRecord& record);
+  void message(const std::string& line);  // to the console alone
+  void finish();                          // takes the progress bar off the screen
+
+ private:
+  struct Sinks;
+  std::unique_ptr<Sinks> sinks_;
+};
+
+}  // namespace genesis
