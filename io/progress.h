@@ -26,10 +26,10 @@ class ProgressBar {
   enum class Unit { items, bytes };
 
   struct Options {
-    std::string label;  // "encode"
-    int64_t total = 0;  // 0: not known
+    std::string label = {};  // "encode"
+    int64_t total = 0;       // 0: not known
     Unit unit = Unit::items;
-    std::string noun;         // "documents": what items are; may be empty
+    std::string noun = {};    // "documents": what items are; may be empty
     int64_t start = 0;        // done before this run: not part of the rate
     bool plain_lines = true;  // without a terminal: a line every few seconds
   };
@@ -49,7 +49,10 @@ class ProgressBar {
  private:
   void show(bool now);
   void erase();
-  std::string summary(double seconds) const;
+  std::string number(double count) const;
+  std::string amount(int64_t count) const;
+  std::string rate(double seconds) const;
+  std::string time_left(double seconds) const;
 
   const Options options_;
   const Terminal terminal_;
