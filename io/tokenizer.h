@@ -1,0 +1,89 @@
+// Byte-exact text tokenizer: SentencePiece BPE with byte fallback and identity normalisation.
+//
+// decode(encode(x)) == x for every valid UTF-8 x. What SentencePiece cannot carry itself, U+2581 (its own
+// mark for a space) and NUL, is written as byte pieces, as every character outside the vocabulary is.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+namespace sentencepiece {
+class SentencePieceProcessor;
+}
+
+namespace genesis {
+
+struct TokenizerOptions {
+  int vocab_size = 4096;  // pieces in all: 2 control, 256 byte, the rest learned
+  double character_coverage =
+      0.9995;  // share of the text's characters with a piece of their own; the rest is bytes
+  bool split_by_whitespace = true;         // a piece holds at most one word, with the space before it
+  bool split_digits = true;                // a digit is always a piece of its own
+  int max_piece_length = 16;               // characters
+  int64_t max_bytes = int64_t(512) << 20;  // of text to learn from; a longer corpus is sampled evenly
+};
+
+class Tokenizer {
+ public:
+  // Reads a SentencePiece model. Throws Error, naming the file, unless it is one that keeps the promise
+  // above: BPE, all 256 byte pieces, identity normalisation, no dummy prefix, spaces kept, an end-of-document
+  // (eos) piece.
+  explicit Tokenizer(const std::filesystem::path& model);
+  ~Tokenizer();
+  Tokenizer(Tokenizer&&) noexcept;
+  Tokenizer& operator=(Tokenizer&&) noexcept;
+
+  // Learns a model from the texts that `next` yields until nullopt (each valid UTF-8, of any length) and
+  // returns the model file's bytes. The same texts give the same bytes.
+  static std::string train(const TokenizerOptions& options,
+                           const std::function<std::optional<std::string>()>& next);
+
+  int32_t vocab_size() const { return int32_t(pieces_.size()); }
+  int32_t eod() const { return eod_; }               // ends each document; decodes to nothing
+  const std::string& hash() const { return hash_; }  // XXH3-64 of the model file's bytes, 16 hex digits
+  const std::filesystem::path& path() const { return path_; }
+
+  // The ids of valid UTF-8 text, no end of document added. May be called from any number of threads.
+  std::vector<int32_t> encode(std::string_view text) const;
+
+  // The bytes that the ids stand for; control pieces stand for none. Throws Error on an id outside [0,
+  // vocab_size). Ids that a model made up need not be whole UTF-8: see StreamDecoder.
+  std::string decode(std::span<const int32_t> ids) const;
+  const std::string& piece(int32_t id) const;
+
+  // Whether encode(text) == encode(text[0, at)) + encode(text[at, end)) whatever the rest of the text: no
+  // piece spans the two characters that meet at byte `at`.
+  bool can_cut(std::string_view text, size_t at) const;
+
+ private:
+  std::filesystem::path path_;
+  std::string hash_;
+  int32_t eod_ = -1;
+  int32_t first_byte_ = -1;                   // id of the piece <0x00>; the other 255 follow it
+  std::vector<std::string> pieces_;           // the bytes each id stands for
+  std::unordered_set<uint64_t> inner_pairs_;  // characters that stand side by side in a piece
+  std::unique_ptr<sentencepiece::SentencePieceProcessor> processor_;
+};
+
+// Decodes a stream of ids to text that is always whole UTF-8: bytes of an unfinished character are held back,
+// bytes that can never become a character are replaced by U+FFFD.
+class StreamDecoder {
+ public:
+  explicit StreamDecoder(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+  std::string push(int32_t id);  // what can be shown now
+  std::string finish();          // U+FFFD if an unfinished character was held, else nothing
+
+ private:
+  const Tokenizer& tokenizer_;
+  std::string held_;
+};
+
+}  // namespace genesis
