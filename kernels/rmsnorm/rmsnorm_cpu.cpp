@@ -1,0 +1,128 @@
+#include <cmath>
+#include <type_traits>
+
+#include "kernels/common/dispatch.h"
+#include "kernels/common/parallel.h"
+#include "kernels/rmsnorm/rmsnorm.h"
+
+namespace genesis::cpu {
+
+namespace {
+
+constexpr int64_t kRowBlock = 32;      // rows of one task and of one partial sum of d_weight
+constexpr int64_t kColumnBlock = 256;  // columns of one task when the partial sums are added
+
+template <class T>
+float sum_of_squares(int64_t D, const T* h) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t d = 0; d < D; ++d) sum += float(h[d]) * float(h[d]);
+  return sum;
+}
+
+template <class T>
+float add_residual(int64_t D, const T* x, const T* residual, T* h) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t d = 0; d < D; ++d) {
+    const T rounded = T(float(x[d]) + float(residual[d]));
+    h[d] = rounded;
+    sum += float(rounded) * float(rounded);
+  }
+  return sum;
+}
+
+template <class T>
+void forward_row(const RmsNormForward& a, int64_t r) {
+  const int64_t D = a.D;
+  const T* x = static_cast<const T*>(a.x) + r * D;
+  const T* weight = static_cast<const T*>(a.weight);
+  T* y = static_cast<T*>(a.y) + r * D;
+  T* kept = a.h ? static_cast<T*>(a.h) + r * D : nullptr;
+
+  const T* h = x;
+  float sum;
+  if (a.residual) {
+    sum = add_residual(D, x, static_cast<const T*>(a.residual) + r * D, kept);
+    h = kept;
+  } else {
+    sum = sum_of_squares(D, x);
+    if (kept && kept != x) std::copy_n(x, D, kept);
+  }
+  const float rstd = 1.f / std::sqrt(sum / float(D) + a.eps);
+  if (a.rstd) a.rstd[r] = rstd;
+#pragma omp simd
+  for (int64_t d = 0; d < D; ++d) y[d] = T(float(h[d]) * rstd * float(weight[d]));
+}
+
+template <class T, bool kAddResidual>
+void backward_row(const RmsNormBackward& a, int64_t r, float* partial) {
+  const int64_t D = a.D;
+  const T* dy = static_cast<const T*>(a.dy) + r * D;
+  const T* h = static_cast<const T*>(a.h) + r * D;
+  const T* d_residual = kAddResidual ? static_cast<const T*>(a.d_residual) + r * D : nullptr;
+  const T* weight = static_cast<const T*>(a.weight);
+  T* dh = static_cast<T*>(a.dh) + r * D;
+
+  float sum_gh = 0;
+#pragma omp simd reduction(+ : sum_gh)
+  for (int64_t d = 0; d < D; ++d) sum_gh += float(dy[d]) * float(weight[d]) * float(h[d]);
+
+  const float rstd = a.rstd[r];
+  const float h_factor = rstd * rstd * rstd * (sum_gh / float(D));
+#pragma omp simd
+  for (int64_t d = 0; d < D; ++d) {
+    const float dy_rstd = float(dy[d]) * rstd;
+    partial[d] += dy_rstd * float(h[d]);
+    float g = dy_rstd * float(weight[d]) - float(h[d]) * h_factor;
+    if constexpr (kAddResidual) g += float(d_residual[d]);
+    dh[d] = T(g);
+  }
+}
+
+}  // namespace
+
+void rmsnorm_forward(const RmsNormForward& a) {
+  require(!a.residual || a.h, "rmsnorm_forward with a residual needs h");
+  with_float_type(a.dtype, [&](auto t) {
+    using T = decltype(t);
+    parallel_for(block_count(a.rows, kRowBlock), [&](int64_t block) {
+      const int64_t end = std::min(a.rows, (block + 1) * kRowBlock);
+      for (int64_t r = block * kRowBlock; r < end; ++r) forward_row<T>(a, r);
+    });
+  });
+}
+
+size_t rmsnorm_backward_workspace(int64_t rows, int64_t D) {
+  return size_t(block_count(rows, kRowBlock) * D) * sizeof(float);
+}
+
+void rmsnorm_backward(const RmsNormBackward& a) {
+  float* partials = static_cast<float*>(a.workspace);  // [blocks, D]
+  const int64_t blocks = block_count(a.rows, kRowBlock);
+  with_float_type(a.dtype, [&](auto t) {
+    using T = decltype(t);
+    parallel_for(blocks, [&](int64_t block) {
+      float* partial = partials + block * a.D;
+      std::fill_n(partial, a.D, 0.f);
+      const int64_t end = std::min(a.rows, (block + 1) * kRowBlock);
+      for (int64_t r = block * kRowBlock; r < end; ++r) {
+        if (a.d_residual) {
+          backward_row<T, true>(a, r, partial);
+        } else {
+          backward_row<T, false>(a, r, partial);
+        }
+      }
+    });
+  });
+  parallel_for(block_count(a.D, kColumnBlock), [&](int64_t c) {
+    const int64_t begin = c * kColumnBlock, end = std::min(a.D, begin + kColumnBlock);
+    for (int64_t block = 0; block < blocks; ++block) {
+      const float* partial = partials + block * a.D;
+#pragma omp simd
+      for (int64_t d = begin; d < end; ++d) a.d_weight[d] += partial[d];
+    }
+  });
+}
+
+}  // namespace genesis::cpu

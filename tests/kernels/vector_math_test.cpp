@@ -1,0 +1,69 @@
+#include "kernels/common/vector_math.h"
+
+#include <cmath>
+#include <limits>
+
+#include "tests/support/catch.h"
+
+using namespace genesis;
+
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+// The distance from `found` to the exact value, in units of the last place of the exact value rounded to
+// fp32.
+double ulps(float found, double exact) {
+  const float rounded = float(exact);
+  if (std::isinf(rounded) || std::isinf(found)) return found == rounded ? 0 : INFINITY;
+  const double ulp = std::max(std::ldexp(1.0, std::ilogb(std::max(std::abs(exact), 1e-300)) - 23), 0x1p-149);
+  return std::abs(double(found) - exact) / ulp;
+}
+
+// Every 61st float, both signs: 70 million bit patterns in the long form, one in 200 of those in the short
+// one.
+template <class Visit>
+void visit_floats(uint32_t step, const Visit& visit) {
+  for (uint64_t bits = 0; bits < (uint64_t(1) << 32); bits += step) {
+    const float x = std::bit_cast<float>(uint32_t(bits));
+    if (!std::isnan(x)) visit(x);
+  }
+}
+
+void check_accuracy(uint32_t step) {
+  double worst_exp = 0, worst_sigmoid = 0;
+  visit_floats(step, [&](float x) {
+    const double e = std::exp(double(x));
+    worst_exp = std::max(worst_exp, ulps(fast_exp(x), e));
+    const double s = 1 / (1 + std::exp(-double(x)));
+    if (s >= std::numeric_limits<float>::min())
+      worst_sigmoid = std::max(worst_sigmoid, ulps(fast_sigmoid(x), s));
+  });
+  CHECK(worst_exp <= 1.1);
+  CHECK(worst_sigmoid <= 3.0);
+}
+
+}  // namespace
+
+TEST_CASE("exp and sigmoid are accurate over all floats") { check_accuracy(12199); }
+
+TEST_CASE("exp and sigmoid are accurate over all floats, densely", "[.][long]") { check_accuracy(61); }
+
+TEST_CASE("exp and sigmoid at the ends of their range") {
+  CHECK(fast_exp(0.f) == 1.f);
+  CHECK(fast_exp(-0.f) == 1.f);
+  CHECK(fast_exp(kInfinity) == kInfinity);
+  CHECK(fast_exp(-kInfinity) == 0.f);
+  CHECK(std::isnan(fast_exp(kNaN)));
+  CHECK(fast_exp(std::numeric_limits<float>::max()) == kInfinity);
+  CHECK(fast_exp(std::numeric_limits<float>::lowest()) == 0.f);
+  CHECK(fast_exp(88.72283f) < kInfinity);  // the last that does not overflow
+  CHECK(fast_exp(88.72284f) == kInfinity);
+  CHECK(fast_exp(-103.97f) == std::numeric_limits<float>::denorm_min());
+  CHECK(fast_exp(-103.98f) == 0.f);
+  CHECK(fast_sigmoid(kInfinity) == 1.f);
+  CHECK(fast_sigmoid(-kInfinity) == 0.f);
+  CHECK(fast_sigmoid(0.f) == 0.5f);
+  CHECK(std::isnan(fast_sigmoid(kNaN)));
+}
