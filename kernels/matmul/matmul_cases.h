@@ -1,0 +1,80 @@
+// The matrix product's cases: what tests and benchmarks run it on.
+#pragma once
+
+#include "kernels/common/cases.h"
+#include "kernels/matmul/matmul.h"
+#include "kernels/matmul/matmul_ref.h"
+
+namespace genesis {
+
+struct MatMulCase {
+  const char* name;
+  int64_t M, N, K;
+  bool transpose_a = false, transpose_b = false, accumulate = false;
+};
+
+inline constexpr MatMulCase kMatMulCases[] = {
+    {"one element", 1, 1, 1},
+    {"one token", 1, 96, 64, false, true},
+    {"odd sizes", 7, 13, 5},
+    {"odd sizes, A transposed", 7, 13, 5, true, false},
+    {"odd sizes, both transposed", 7, 13, 5, true, true, true},
+    {"forward of a layer", 100, 136, 72, false, true},
+    {"input gradient", 100, 72, 136},
+    {"weight gradient", 136, 72, 100, true, false, true},
+    {"weight gradient, many tokens", 24, 40, 2500, true, false, true},
+    {"weight gradient, first micro-step", 24, 40, 2500, true, false},
+    {"weight gradient, both transposed, many tokens", 24, 40, 2100, true, true, true},
+    {"long sum", 3, 5, 6000, false, true},
+};
+
+// The products of one layer's linear maps at D = 320, F = 864, and of the vocabulary's, 2048 tokens.
+inline constexpr MatMulCase kMatMulBenchCases[] = {
+    {"qkv", 2048, 640, 320, false, true},
+    {"qkv, dx", 2048, 320, 640},
+    {"qkv, dw", 640, 320, 2048, true, false, true},
+    {"gate_up", 2048, 1728, 320, false, true},
+    {"gate_up, dx", 2048, 320, 1728},
+    {"gate_up, dw", 1728, 320, 2048, true, false, true},
+    {"logits", 2048, 4096, 320, false, true},
+    {"logits, dx", 2048, 320, 4096},
+    {"logits, dw", 4096, 320, 2048, true, false, true},
+};
+
+// One case's arrays. `out` is the type of C; a transposed A gives f32 alone.
+struct MatMulProblem {
+  MatMulShape shape;
+  Buffer a, b, c;
+
+  MatMulProblem(const MatMulCase& k, DType in, DType out, const Memory& memory = kHostMemory)
+      : shape{k.M, k.N, k.K, k.transpose_a, k.transpose_b, in, in, out, k.accumulate},
+        a(in, k.M * k.K, memory),
+        b(in, k.K * k.N, memory),
+        c(out, k.M * k.N, memory) {
+    a.fill_normal(1, 0);
+    b.fill_normal(1, 1);
+    if (k.accumulate) c.fill_normal(1, 2);
+  }
+
+  static bool takes(const MatMulCase& k, DType in, DType out) {
+    return out == DType::f32 || (in == DType::bf16 && !k.accumulate && !k.transpose_a);
+  }
+  double flops() const { return 2.0 * double(shape.M) * double(shape.N) * double(shape.K); }
+};
+
+// Call before the product: the reference needs C as it was.
+inline Result matmul_result(const MatMulProblem& p) {
+  const auto a = p.a.to_double(), b = p.b.to_double();
+  auto expected = p.c.to_double();
+  // The largest sum of the sizes of what is added up for an element.
+  const auto size = [](std::vector<double> v) {
+    for (double& x : v) x = std::abs(x);
+    return v;
+  };
+  auto magnitude = size(expected);
+  ref::matmul(p.shape, size(a).data(), size(b).data(), magnitude.data());
+  ref::matmul(p.shape, a.data(), b.data(), expected.data());
+  return {"c", &p.c, std::move(expected), rounding_tolerance(p.shape.c, largest(magnitude), p.shape.K)};
+}
+
+}  // namespace genesis
