@@ -1,0 +1,131 @@
+#include "io/file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "kernels/common/error.h"
+
+namespace genesis {
+namespace {
+
+std::string hex(XXH64_hash_t hash) { return fmt::format("{:016x}", hash); }
+
+int open_file(const std::string& path, int flags) {
+  int file;
+  do file = open(path.c_str(), flags | O_CLOEXEC, 0666);
+  while (file < 0 && errno == EINTR);
+  return file;
+}
+
+}  // namespace
+
+void throw_errno(const std::string& what) {
+  throw Error(what + ": " + std::generic_category().message(errno));
+}
+
+FileSum sum_of(std::span<const std::byte> bytes) {
+  return {bytes.size(), hex(XXH3_64bits(bytes.data(), bytes.size()))};
+}
+
+MappedFile::MappedFile(const std::string& path) {
+  const int file = open_file(path, O_RDONLY);
+  if (file < 0) throw_errno("cannot read " + path);
+  struct stat info;
+  const bool regular = fstat(file, &info) == 0 && S_ISREG(info.st_mode);
+  void* data = nullptr;
+  const size_t size = regular ? size_t(info.st_size) : 0;
+  if (size > 0) data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
+  close(file);
+  check(regular, "cannot read " + path + ": it is not a regular file");
+  if (data == MAP_FAILED) throw_errno("cannot map " + path);
+  bytes_ = {static_cast<const std::byte*>(data), size};
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+struct FileWriter::Hash {
+  XXH3_state_t* state = XXH3_createState();
+  Hash() { XXH3_64bits_reset(state); }
+  ~Hash() { XXH3_freeState(state); }
+};
+
+FileWriter::FileWriter(std::string path) : path_(std::move(path)), hash_(std::make_unique<Hash>()) {
+  file_ = open_file(path_, O_WRONLY | O_CREAT | O_TRUNC);
+  if (file_ < 0) throw_errno("cannot write " + path_);
+}
+
+FileWriter::~FileWriter() {
+  if (file_ >= 0) close(file_);
+}
+
+void FileWriter::write(const void* data, size_t n) {
+  // A piece is hashed and then written while it is still in the cache.
+  constexpr size_t kPiece = size_t(1) << 20;
+  const auto* next = static_cast<const char*>(data);
+  while (n > 0) {
+    const size_t piece = std::min(n, kPiece);
+    XXH3_64bits_update(hash_->state, next, piece);
+    for (size_t done = 0; done < piece;) {
+      const ssize_t got = ::write(file_, next + done, piece - done);
+      if (got < 0 && errno != EINTR) throw_errno("cannot write " + path_);
+      if (got > 0) done += size_t(got);
+    }
+    next += piece;
+    n -= piece;
+    written_ += piece;
+  }
+}
+
+FileSum FileWriter::finish() {
+  if (fsync(file_) != 0) throw_errno("cannot write " + path_ + " to disk");
+  if (close(std::exchange(file_, -1)) != 0) throw_errno("cannot write " + path_);
+  return {written_, hex(XXH3_64bits_digest(hash_->state))};
+}
+
+std::string read_text_file(const std::string& path) {
+  const MappedFile file(path);
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+void replace_text_file(const std::string& path, std::string_view text) {
+  const std::string temporary = path + ".tmp";
+  FileWriter writer(temporary);
+  writer.write(text.data(), text.size());
+  writer.finish();
+  if (std::rename(temporary.c_str(), path.c_str()) != 0) throw_errno("cannot replace " + path);
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  sync_folder(folder.empty() ? "." : folder);
+}
+
+void sync_folder(const std::string& path) {
+  const int folder = open_file(path, O_RDONLY | O_DIRECTORY);
+  if (folder < 0) throw_errno("cannot open the folder " + path);
+  const bool synced = fsync(folder) == 0;
+  const int error = errno;
+  close(folder);
+  errno = error;
+  // Some network file systems have nothing to sync for a folder and say so with EINVAL.
+  if (!synced && error != EINVAL) throw_errno("cannot write the folder " + path + " to disk");
+}
+
+}  // namespace genesis

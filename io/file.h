@@ -1,0 +1,68 @@
+// Files as this library reads and writes them: mapped for reading; written with a checksum on the way, and
+// durable (fsync) before anything refers to them. Every failure is a genesis::Error that names the file.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace genesis {
+
+// What a file must be to be the one that was written.
+struct FileSum {
+  uint64_t bytes = 0;
+  std::string xxh3;  // XXH3, 64 bits, 16 lower-case hexadecimal digits (xxhsum -H3 prints the same)
+  bool operator==(const FileSum&) const = default;
+};
+FileSum sum_of(std::span<const std::byte> bytes);
+
+// A whole file mapped for reading. Pages come from disk when they are first touched. An empty file is an
+// empty span.
+class MappedFile {
+ public:
+  explicit MappedFile(const std::string& path);
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  ~MappedFile();
+
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+// A file being written, front to back. It is whole and on disk once finish() has returned; without that it is
+// left as it is, so write under a temporary name.
+class FileWriter {
+ public:
+  explicit FileWriter(std::string path);  // created, or emptied if it is there
+  ~FileWriter();
+  FileWriter(const FileWriter&) = delete;
+  FileWriter& operator=(const FileWriter&) = delete;
+
+  void write(const void* data, size_t n);
+  FileSum finish();  // fsync and close
+
+ private:
+  struct Hash;
+  std::string path_;
+  int file_ = -1;
+  uint64_t written_ = 0;
+  std::unique_ptr<Hash> hash_;
+};
+
+std::string read_text_file(const std::string& path);
+
+// Puts `text` at `path` in one step: a reader, or a crash, sees the old file or the new one.
+void replace_text_file(const std::string& path, std::string_view text);
+
+// Makes creations, renames and removals in a folder durable.
+void sync_folder(const std::string& path);
+
+// Throws Error("<what>: <errno's message>").
+[[noreturn]] void throw_errno(const std::string& what);
+
+}  // namespace genesis
