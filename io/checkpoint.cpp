@@ -1,0 +1,250 @@
+#include "io/checkpoint.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "io/checkpoint_state.h"
+#include "kernels/common/error.h"
+
+namespace genesis {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kPrefix = "step_";
+constexpr const char* kTemporary = ".tmp";  // being written, or being removed
+
+// ---- folders ----
+
+fs::path folder_of(const std::string& run_dir) { return fs::path(run_dir) / "checkpoints"; }
+
+fs::path temporary_of(const fs::path& checkpoint) { return checkpoint.string() + kTemporary; }
+
+// The step in a checkpoint's folder name, or nothing if it is not one.
+std::optional<int64_t> step_of(const std::string& name) {
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  const std::string digits = name.substr(std::strlen(kPrefix));
+  const bool number = digits.find_first_not_of("0123456789") == std::string::npos;
+  if (!number || digits.size() < 8 || digits.size() > 18) return std::nullopt;
+  return std::stoll(digits);
+}
+
+// A run's checkpoints, highest step first.
+std::vector<fs::path> list_checkpoints(const std::string& run_dir) {
+  std::map<int64_t, fs::path, std::greater<>> by_step;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder_of(run_dir), error)) {
+    if (const auto step = step_of(entry.path().filename().string())) by_step[*step] = entry.path();
+  }
+  check(!error || error == std::errc::no_such_file_or_directory,
+        "cannot read " + folder_of(run_dir).string() + ": " + error.message());
+  std::vector<fs::path> list;
+  for (const auto& [step, path] : by_step) list.push_back(path);
+  return list;
+}
+
+void remove_folder(const fs::path& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  check(!error, "cannot remove " + path.string() + ": " + error.message());
+}
+
+// What interrupted saves and removals left.
+void remove_temporaries(const fs::path& folder) {
+  std::vector<fs::path> left;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(kPrefix) && name.ends_with(kTemporary)) left.push_back(entry.path());
+  }
+  for (const fs::path& path : left) remove_folder(path);
+}
+
+// Gives a folder its name in one step. What had that name before, if anything, gets the folder's old one.
+void publish(const fs::path& from, const fs::path& to) {
+  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) return;
+  // ENOENT: there is nothing to exchange with. A file system that can't exchange (NFS) needs two steps.
+  if (errno == EINVAL || errno == ENOSYS) {
+    remove_folder(to);
+  } else if (errno != ENOENT) {
+    throw_errno("cannot replace " + to.string());
+  }
+  if (std::rename(from.c_str(), to.c_str()) != 0) throw_errno("cannot rename " + from.string());
+}
+
+// ---- checking ----
+
+void check_size(const fs::path& file, uint64_t found, uint64_t expected) {
+  check(found == expected, fmt::format("{}: it has {} bytes and was written with {}: cut off or changed",
+                                       file.string(), found, expected));
+}
+
+// Why a checkpoint is not complete; empty: it is.
+std::string why_broken(const fs::path& checkpoint) {
+  try {
+    for (const auto& [name, sum] : read_manifest(checkpoint).files) {
+      std::error_code error;
+      const uint64_t bytes = fs::file_size(checkpoint / name, error);
+      check(!error, (checkpoint / name).string() + ": " + error.message());
+      check_size(checkpoint / name, bytes, sum.bytes);
+    }
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+std::string describe(StoredDType dtype, const std::vector<int64_t>& shape) {
+  return fmt::format("{} [{}]", name_of(dtype), fmt::join(shape, ", "));
+}
+
+// Throws, listing them, if there are differences between what a file holds and what is asked of it.
+void check_same_tensors(const std::string& path, const std::map<std::string_view, const TensorView*>& held,
+                        std::span<const NamedTensor> wanted) {
+  std::vector<std::string> differences;
+  std::map<std::string_view, const TensorView*> left_over = held;
+  for (const NamedTensor& t : wanted) {
+    const auto at = held.find(t.name);
+    left_over.erase(t.name);
+    if (at == held.end()) {
+      differences.push_back("'" + t.name + "' is missing from the file");
+    } else if (at->second->dtype != t.dtype || at->second->shape != t.shape) {
+      differences.push_back(fmt::format("'{}' is {} in the file and {} in the model", t.name,
+                                        describe(at->second->dtype, at->second->shape),
+                                        describe(t.dtype, t.shape)));
+    }
+  }
+  for (const auto& [name, tensor] : left_over) {
+    differences.push_back(fmt::format("'{}' of the file is not in the model", name));
+  }
+  if (differences.empty()) return;
+  const size_t total = differences.size(), most = 10;
+  differences.resize(std::min(total, most));
+  throw Error(fmt::format("{}: not a checkpoint of this model: {}{}", path, fmt::join(differences, "; "),
+                          total > most ? fmt::format("; and {} more differences", total - most) : ""));
+}
+
+// ---- loading ----
+
+// One file's tensors, checked against where they go.
+class Loading {
+ public:
+  Loading(const fs::path& path, const FileSum& expected, std::span<const NamedTensor> wanted)
+      : file_(path.string()), wanted_(wanted) {
+    check_size(path, file_.bytes().size(), expected.bytes);
+    check(sum_of(file_.bytes()) == expected,
+          path.string() + ": its checksum is not the one it was written with: the file was damaged");
+    content_ = parse_safetensors(file_.bytes(), path.string());
+    for (const TensorView& t : content_.tensors) held_[t.name] = &t;
+    check_same_tensors(path.string(), held_, wanted);
+  }
+
+  void copy() const {
+    for (const NamedTensor& t : wanted_) {
+      std::memcpy(t.data, held_.at(t.name)->data, byte_size(t.dtype, t.shape, t.name));
+    }
+  }
+
+ private:
+  MappedFile file_;
+  std::span<const NamedTensor> wanted_;
+  SafetensorsContent content_;
+  std::map<std::string_view, const TensorView*> held_;
+};
+
+}  // namespace
+
+std::string save_checkpoint(const std::string& run_dir, const TrainState& state,
+                            std::span<const TensorView> model, std::span<const TensorView> optimizer) {
+  const fs::path folder = folder_of(run_dir);
+  const fs::path checkpoint = folder / fmt::format("{}{:08}", kPrefix, state.step);
+  const fs::path temporary = temporary_of(checkpoint);
+  std::error_code error;
+  fs::create_directories(folder, error);
+  check(!error, "cannot create " + folder.string() + ": " + error.message());
+  remove_temporaries(folder);
+  try {
+    fs::create_directory(temporary, error);
+    check(!error, "cannot create " + temporary.string() + ": " + error.message());
+    CheckpointManifest manifest{state, {}};
+    manifest.files[kCheckpointModelFile] =
+        write_safetensors((temporary / kCheckpointModelFile).string(), model);
+    manifest.files[kCheckpointOptimizerFile] =
+        write_safetensors((temporary / kCheckpointOptimizerFile).string(), optimizer);
+    write_manifest(temporary, manifest);
+    sync_folder(temporary.string());
+    publish(temporary, checkpoint);
+  } catch (const Error&) {
+    fs::remove_all(temporary, error);  // the disk may be full: leave no half of a checkpoint on it
+    throw;
+  }
+  sync_folder(folder.string());
+  sync_folder(run_dir);
+  remove_temporaries(folder);  // the one that was replaced
+  return checkpoint.string();
+}
+
+std::optional<std::string> latest_checkpoint(const std::string& run_dir, const Warn& warn) {
+  for (const fs::path& checkpoint : list_checkpoints(run_dir)) {
+    const std::string reason = why_broken(checkpoint);
+    if (reason.empty()) return checkpoint.string();
+    warn("skipping the broken checkpoint " + checkpoint.string() + ": " + reason);
+  }
+  return std::nullopt;
+}
+
+std::string find_checkpoint(const std::string& path, const Warn& warn) {
+  std::error_code unreadable;
+  if (fs::exists(fs::path(path) / kCheckpointStateFile, unreadable)) return path;
+  check(fs::is_directory(path, unreadable),
+        path + ": no such folder; expected a run's folder or a checkpoint's");
+  const auto latest = latest_checkpoint(path, warn);
+  check(latest.has_value(), path +
+                                ": neither a checkpoint's folder (it has no state.json) nor a run's with a "
+                                "complete checkpoint in it "
+                                "(checkpoints/step_*)");
+  return *latest;
+}
+
+TrainState read_checkpoint_state(const std::string& checkpoint) { return read_manifest(checkpoint).state; }
+
+void load_checkpoint(const std::string& checkpoint, std::span<const NamedTensor> model,
+                     std::span<const NamedTensor> optimizer) {
+  const fs::path folder(checkpoint);
+  const CheckpointManifest manifest = read_manifest(folder);
+  const Loading parameters(folder / kCheckpointModelFile, manifest.files.at(kCheckpointModelFile), model);
+  const Loading moments(folder / kCheckpointOptimizerFile, manifest.files.at(kCheckpointOptimizerFile),
+                        optimizer);
+  parameters.copy();
+  moments.copy();
+}
+
+void load_checkpoint_model(const std::string& checkpoint, std::span<const NamedTensor> model) {
+  const fs::path folder(checkpoint);
+  Loading(folder / kCheckpointModelFile, read_manifest(folder).files.at(kCheckpointModelFile), model).copy();
+}
+
+void prune_checkpoints(const std::string& run_dir, int64_t keep) {
+  check(keep >= 1, fmt::format("checkpoints to keep: at least 1, found {}", keep));
+  int64_t complete = 0;
+  for (const fs::path& checkpoint : list_checkpoints(run_dir)) {
+    if (!why_broken(checkpoint).empty() || ++complete <= keep) continue;
+    // Renamed first: a removal that is interrupted must not leave a half under a checkpoint's name.
+    if (std::rename(checkpoint.c_str(), temporary_of(checkpoint).c_str()) != 0) {
+      throw_errno("cannot remove " + checkpoint.string());
+    }
+    remove_folder(temporary_of(checkpoint));
+  }
+}
+
+}  // namespace genesis

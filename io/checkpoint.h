@@ -1,0 +1,63 @@
+// Checkpoints: the complete state of a run, in folders that describe themselves (docs/checkpoint.md).
+//   RUN_DIR/checkpoints/step_00001000/model.safetensors      fp32 master parameters by dotted name
+//                                     optimizer.safetensors  AdamW's moments, <parameter>.m and <parameter>.v
+//                                     state.json             TrainState, and each file's size and checksum
+// A checkpoint appears under its name in one step, after all of it is on disk: a crash or a kill at any
+// moment leaves the ones that were complete before, and the new one whole or not at all. All failures are
+// genesis::Error.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "io/safetensors.h"
+
+namespace genesis {
+
+struct TrainState {
+  int64_t step = 0;            // steps taken; the checkpoint's name
+  int64_t optimizer_step = 0;  // steps applied: AdamW's t of the last one. step - bad_steps
+  int64_t samples = 0;         // position in the data: global sample count
+  int64_t tokens = 0;          // tokens seen
+  int64_t bad_steps = 0;       // steps not applied for a non-finite loss or gradient
+  int64_t bad_steps_in_a_row = 0;
+  uint64_t seed = 0;   // of every random stream; with the counts above, the whole random state
+  std::string config;  // the run's config.yaml
+  std::string tokenizer_hash;
+  bool operator==(const TrainState&) const = default;
+};
+
+// Told what was found broken and passed over.
+using Warn = std::function<void(const std::string&)>;
+
+// Writes a checkpoint and returns its folder. One of the same step is replaced. What is left of an
+// interrupted save is removed. One process at a time for a run: claim_run_dir (io/run_dir.h).
+std::string save_checkpoint(const std::string& run_dir, const TrainState& state,
+                            std::span<const TensorView> model, std::span<const TensorView> optimizer);
+
+// The complete checkpoint with the highest step, if there is one. Complete: state.json is whole and every
+// file has its size; checksums are left to loading. Broken ones are passed over, each with a warning.
+std::optional<std::string> latest_checkpoint(const std::string& run_dir, const Warn& warn);
+
+// A checkpoint from what a user names: a checkpoint's folder, or a run's folder for its latest one.
+std::string find_checkpoint(const std::string& path, const Warn& warn);
+
+TrainState read_checkpoint_state(const std::string& checkpoint);
+
+// Fills the given tensors' memory. First everything is checked: the files' checksums, and that they hold
+// exactly the given tensors, each with the given dtype and shape. On an Error, which lists what differs, no
+// destination has been written.
+void load_checkpoint(const std::string& checkpoint, std::span<const NamedTensor> model,
+                     std::span<const NamedTensor> optimizer);
+
+// As load_checkpoint, for the parameters alone.
+void load_checkpoint_model(const std::string& checkpoint, std::span<const NamedTensor> model);
+
+// Removes complete checkpoints except the `keep` with the highest steps, keep >= 1. Broken ones don't count
+// and stay, for someone to look at.
+void prune_checkpoints(const std::string& run_dir, int64_t keep);
+
+}  // namespace genesis

@@ -1,0 +1,108 @@
+#include "io/checkpoint_state.h"
+
+#include <fmt/format.h>
+
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include "io/json.h"
+#include "kernels/common/error.h"
+
+namespace genesis {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kFormat = "genesis-checkpoint";
+constexpr int64_t kFormatVersion = 1;
+
+struct Counter {
+  const char* name;
+  int64_t TrainState::*member;
+};
+constexpr Counter kCounters[] = {
+    {"step", &TrainState::step},           {"optimizer_step", &TrainState::optimizer_step},
+    {"samples", &TrainState::samples},     {"tokens", &TrainState::tokens},
+    {"bad_steps", &TrainState::bad_steps}, {"bad_steps_in_a_row", &TrainState::bad_steps_in_a_row},
+};
+
+// The file's own checksum: of all but that checksum, without white space and with sorted keys.
+std::string own_sum(json root) {
+  root.erase("xxh3");
+  const std::string text = root.dump();
+  return sum_of(std::as_bytes(std::span(text))).xxh3;
+}
+
+// A field of an object, of the type asked for; integers are never negative.
+template <class T>
+T field(const json& object, const char* name, const std::string& path) {
+  if (const auto at = object.find(name); at != object.end()) {
+    bool good;
+    if constexpr (std::is_integral_v<T>) {
+      good = at->is_number_unsigned() && std::in_range<T>(at->template get<uint64_t>());
+    } else if constexpr (std::is_same_v<T, std::string>) {
+      good = at->is_string();
+    } else {
+      good = at->is_object();
+    }
+    if (good) return at->template get<T>();
+  }
+  throw Error(fmt::format("{}: the field '{}' is missing or of another type", path, name));
+}
+
+}  // namespace
+
+void write_manifest(const std::filesystem::path& checkpoint, const CheckpointManifest& manifest) {
+  const std::string path = (checkpoint / kCheckpointStateFile).string();
+  json root = {{"format", kFormat}, {"format_version", kFormatVersion}, {"library_version", GENESIS_VERSION}};
+  json& state = root["state"];
+  for (const Counter& c : kCounters) {
+    check(manifest.state.*c.member >= 0, path + ": internal error: " + c.name + " is negative");
+    state[c.name] = uint64_t(manifest.state.*c.member);
+  }
+  state["seed"] = manifest.state.seed;
+  state["config"] = manifest.state.config;
+  state["tokenizer_hash"] = manifest.state.tokenizer_hash;
+  for (const auto& [name, sum] : manifest.files) {
+    root["files"][name] = {{"bytes", sum.bytes}, {"xxh3", sum.xxh3}};
+  }
+  try {
+    root["xxh3"] = own_sum(root);
+  } catch (const json::exception& error) {
+    throw Error(path + ": the config or the tokenizer's hash is not UTF-8: " + error.what());
+  }
+  const std::string text = root.dump(2) + "\n";
+  FileWriter writer(path);
+  writer.write(text.data(), text.size());
+  writer.finish();
+}
+
+CheckpointManifest read_manifest(const std::filesystem::path& checkpoint) {
+  const std::string path = (checkpoint / kCheckpointStateFile).string();
+  const json root = parse_json(read_text_file(path), path, 3);
+  check(root.is_object() && root.value("format", json()) == kFormat,
+        path + ": not the state of a checkpoint");
+  const auto version = field<int64_t>(root, "format_version", path);
+  check(version == kFormatVersion,
+        fmt::format("{}: in format {}, written by genesis {}; this is genesis {}, which reads format {}",
+                    path, version, field<std::string>(root, "library_version", path), GENESIS_VERSION,
+                    kFormatVersion));
+  check(field<std::string>(root, "xxh3", path) == own_sum(root),
+        path + ": its checksum is not that of its content: the file was damaged or edited");
+
+  CheckpointManifest manifest;
+  const json state = field<json>(root, "state", path);
+  for (const Counter& c : kCounters) manifest.state.*c.member = field<int64_t>(state, c.name, path);
+  manifest.state.seed = field<uint64_t>(state, "seed", path);
+  manifest.state.config = field<std::string>(state, "config", path);
+  manifest.state.tokenizer_hash = field<std::string>(state, "tokenizer_hash", path);
+  const json files = field<json>(root, "files", path);
+  for (const char* name : {kCheckpointModelFile, kCheckpointOptimizerFile}) {
+    const json sum = field<json>(files, name, path);
+    manifest.files[name] = {field<uint64_t>(sum, "bytes", path), field<std::string>(sum, "xxh3", path)};
+  }
+  return manifest;
+}
+
+}  // namespace genesis

@@ -1,0 +1,31 @@
+// A run's folder, and the right to write into it.
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace genesis {
+
+// Held while a trainer writes into a run's folder; no other process can claim it meanwhile. The lock is the
+// kernel's (flock on RUN_DIR/lock): it ends with the process, however that ends.
+class RunClaim {
+ public:
+  explicit RunClaim(int lock_file) : lock_file_(lock_file) {}
+  RunClaim(RunClaim&& other) noexcept;
+  RunClaim& operator=(RunClaim&& other) noexcept;
+  ~RunClaim();
+
+ private:
+  int lock_file_ = -1;
+};
+
+// Compares the config in the folder with the one to go on with: empty if they are of one run (fields such as
+// train.steps may differ), else what differs, for the message.
+using CompareConfigs = std::function<std::string(const std::string& held, const std::string& wanted)>;
+
+// Creates the folder where needed, locks it, and writes `config` as its config.yaml. Error, with nothing of
+// the folder's changed, if it can't be written, another process holds it, it holds another run, or it holds
+// checkpoints without a config.yaml.
+RunClaim claim_run_dir(const std::string& run_dir, const std::string& config, const CompareConfigs& compare);
+
+}  // namespace genesis
