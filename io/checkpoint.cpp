@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "io/checkpoint_state.h"
+#include "io/mapped_file.h"
 #include "kernels/common/error.h"
 
 namespace genesis {

@@ -2,8 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -14,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "io/mapped_file.h"
 #include "kernels/common/error.h"
 
 namespace genesis {
@@ -36,31 +35,6 @@ void throw_errno(const std::string& what) {
 
 FileSum sum_of(std::span<const std::byte> bytes) {
   return {bytes.size(), hex(XXH3_64bits(bytes.data(), bytes.size()))};
-}
-
-MappedFile::MappedFile(const std::string& path) {
-  const int file = open_file(path, O_RDONLY);
-  if (file < 0) throw_errno("cannot read " + path);
-  struct stat info;
-  const bool regular = fstat(file, &info) == 0 && S_ISREG(info.st_mode);
-  void* data = nullptr;
-  const size_t size = regular ? size_t(info.st_size) : 0;
-  if (size > 0) data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
-  close(file);
-  check(regular, "cannot read " + path + ": it is not a regular file");
-  if (data == MAP_FAILED) throw_errno("cannot map " + path);
-  bytes_ = {static_cast<const std::byte*>(data), size};
-}
-
-MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
-
-MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
-  std::swap(bytes_, other.bytes_);
-  return *this;
-}
-
-MappedFile::~MappedFile() {
-  if (!bytes_.empty()) munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
 struct FileWriter::Hash {

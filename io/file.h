@@ -19,21 +19,6 @@ struct FileSum {
 };
 FileSum sum_of(std::span<const std::byte> bytes);
 
-// A whole file mapped for reading. Pages come from disk when they are first touched. An empty file is an
-// empty span.
-class MappedFile {
- public:
-  explicit MappedFile(const std::string& path);
-  MappedFile(MappedFile&& other) noexcept;
-  MappedFile& operator=(MappedFile&& other) noexcept;
-  ~MappedFile();
-
-  std::span<const std::byte> bytes() const { return bytes_; }
-
- private:
-  std::span<const std::byte> bytes_;
-};
-
 // A file being written, front to back. It is whole and on disk once finish() has returned; without that it is
 // left as it is, so write under a temporary name.
 class FileWriter {

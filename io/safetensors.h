@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "io/file.h"
+#include "io/mapped_file.h"
 #include "kernels/common/dtype.h"
 
 namespace genesis {
