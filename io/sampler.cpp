@@ -8,8 +8,16 @@
 #include <numeric>
 
 #include "kernels/common/error.h"
+#include "kernels/common/random.h"
 
 namespace genesis {
+
+double sampling_uniform(uint64_t seed, uint64_t position) {
+  constexpr uint64_t kStream = 0;
+  const uint64_t high = random_bits(seed, kStream, 2 * position),
+                 low = random_bits(seed, kStream, 2 * position + 1);
+  return double((high << 32 | low) >> 11) * 0x1p-53;
+}
 
 Sampler::Sampler(const SamplingOptions& options) : options_(options) {
   check(std::isfinite(options.temperature) && options.temperature >= 0,

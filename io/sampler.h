@@ -15,6 +15,11 @@ struct SamplingOptions {
   double top_p = 1.0;  // in (0, 1]; keep the fewest most likely tokens that have at least this probability
 };
 
+// The random number for the token at `position` of a text: a function of these alone, so that a seed gives
+// the same text whatever was sampled before. Uniform in [0, 1), a multiple of 2^-53: float's 24 bits would be
+// too coarse for the unlikely tokens of a large vocabulary.
+double sampling_uniform(uint64_t seed, uint64_t position);
+
 class Sampler {
  public:
   // Error naming the option that is out of its range.

@@ -1,0 +1,29 @@
+// A folder of a test's own, removed with everything in it when the test ends.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "io/file.h"
+
+namespace genesis {
+
+class TempFolder {
+ public:
+  TempFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "genesis_test_XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw_errno("cannot create " + name);
+    path_ = name;
+  }
+  ~TempFolder() { std::filesystem::remove_all(path_); }
+  TempFolder(const TempFolder&) = delete;
+  TempFolder& operator=(const TempFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::string file(const std::string& name) const { return (path_ / name).string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace genesis
