@@ -30,8 +30,12 @@ constexpr uint64_t kMaxHeader = 100'000'000;  // the reference implementation's 
 // The data starts at a multiple of this; the reference asks for 8, a cache line costs nothing.
 constexpr uint64_t kAlignment = 64;
 
+bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
+
 [[noreturn]] void fail(const std::string& path, const std::string& tensor, const std::string& reason) {
-  throw Error(fmt::format("{}: tensor '{}': {}", path, tensor, reason));
+  std::string name;
+  for (const char c : tensor) name += is_control(c) ? fmt::format("\\x{:02x}", c) : std::string(1, c);
+  throw Error(fmt::format("{}: tensor '{}': {}", path, name, reason));
 }
 
 // A JSON value as part of a message.
@@ -43,10 +47,7 @@ std::string shown(const nlohmann::json& value) {
 
 void check_name(const std::string& path, const std::string& name) {
   if (name.empty() || name == kMetadataKey) fail(path, name, "not a name a tensor may have");
-  for (const char c : name) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
-      fail(path, name, "a control character in its name");
-  }
+  if (std::any_of(name.begin(), name.end(), is_control)) fail(path, name, "a control character in its name");
 }
 
 StoredDType parse_dtype(const nlohmann::json& value, const std::string& path, const std::string& tensor) {
