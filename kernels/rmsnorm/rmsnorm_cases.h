@@ -82,7 +82,7 @@ struct RmsNormProblem {
 };
 
 inline std::vector<Result> rmsnorm_forward_results(const RmsNormProblem& p) {
-  const auto [rows, D] = std::pair(p.c.rows, p.c.D);
+  const int64_t rows = p.c.rows, D = p.c.D;
   const auto x = p.x.to_double(), residual = p.residual.to_double(), weight = p.weight.to_double();
   std::vector<double> h(x.size()), y(x.size()), rstd(p.rstd.to_double());
   ref::rmsnorm_forward(rows, D, p.c.eps, x.data(), p.c.residual ? residual.data() : nullptr, weight.data(),
@@ -102,7 +102,7 @@ inline std::vector<Result> rmsnorm_forward_results(const RmsNormProblem& p) {
 
 // Call before the backward pass: the reference needs d_weight as it was.
 inline std::vector<Result> rmsnorm_backward_results(const RmsNormProblem& p) {
-  const auto [rows, D] = std::pair(p.c.rows, p.c.D);
+  const int64_t rows = p.c.rows, D = p.c.D;
   const auto dy = p.dy.to_double(), d_residual = p.d_residual.to_double(), h = p.h.to_double();
   const auto rstd = p.rstd.to_double(), weight = p.weight.to_double();
   std::vector<double> dh(h.size()), d_weight = p.d_weight.to_double();
