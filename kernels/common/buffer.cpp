@@ -78,7 +78,9 @@ void Buffer::fill(double value) {
 }
 
 void Buffer::fill_normal(uint64_t seed, uint64_t stream, double mean, double deviation) {
-  for (int64_t i = 0; i < n_; ++i) set(i, mean + deviation * random_normal(seed, stream, uint64_t(i)));
+  std::vector<float> values(static_cast<size_t>(n_));
+  genesis::fill_normal(values.data(), n_, seed, stream, mean, deviation);
+  for (int64_t i = 0; i < n_; ++i) set(i, values[size_t(i)]);
 }
 
 void Buffer::copy_from(const Buffer& other) {

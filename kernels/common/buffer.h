@@ -38,7 +38,7 @@ class Buffer {
   double get(int64_t i) const;
   void set(int64_t i, double value);  // rounded to the type
   void fill(double value);
-  // Normal numbers, mean + deviation * random_normal(seed, stream, i), rounded to the type.
+  // The numbers of fill_normal in random.h, rounded to the type.
   void fill_normal(uint64_t seed, uint64_t stream, double mean = 0, double deviation = 1);
   void copy_from(const Buffer& other);  // same size and type
   std::vector<double> to_double() const;

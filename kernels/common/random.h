@@ -1,15 +1,13 @@
 // Random numbers that are a pure function of (seed, stream, index): no state, any order, any number of
-// threads. Philox4x32-10 (Salmon, Moraes, Dror & Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3", SC
-// '11).
+// threads. `stream` separates uses of one seed: a tensor's number, say.
 #pragma once
 
 #include <array>
-#include <cmath>
 #include <cstdint>
-#include <numbers>
 
 namespace genesis {
 
+// Philox4x32-10 (Salmon, Moraes, Dror & Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3", SC '11).
 constexpr std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
     const uint64_t p0 = uint64_t(0xD2511F53u) * counter[0];
@@ -22,11 +20,15 @@ constexpr std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::a
   return counter;
 }
 
-// 32 random bits. `stream` separates uses of one seed: a tensor's number, say.
-constexpr uint32_t random_bits(uint64_t seed, uint64_t stream, uint64_t index) {
-  const uint64_t block = index / 4;
+// 4 x 32 random bits: those of indices 4 * block to 4 * block + 3.
+constexpr std::array<uint32_t, 4> random_block(uint64_t seed, uint64_t stream, uint64_t block) {
   return philox({uint32_t(block), uint32_t(block >> 32), uint32_t(stream), uint32_t(stream >> 32)},
-                {uint32_t(seed), uint32_t(seed >> 32)})[index % 4];
+                {uint32_t(seed), uint32_t(seed >> 32)});
+}
+
+// 32 random bits.
+constexpr uint32_t random_bits(uint64_t seed, uint64_t stream, uint64_t index) {
+  return random_block(seed, stream, index / 4)[index % 4];
 }
 
 // Uniform in [0, 1), a multiple of 2^-24.
@@ -34,14 +36,8 @@ constexpr float random_uniform(uint64_t seed, uint64_t stream, uint64_t index) {
   return float(random_bits(seed, stream, index) >> 8) * 0x1p-24f;
 }
 
-// Normal with mean 0 and variance 1 (Box & Muller 1958): elements 2i and 2i+1 are the pair made from bits 2i
-// and 2i+1. |result| < 6.7.
-inline float random_normal(uint64_t seed, uint64_t stream, uint64_t index) {
-  const uint64_t pair = index & ~uint64_t(1);
-  const double u = (random_bits(seed, stream, pair) + 1.0) * 0x1p-32;  // in (0, 1]
-  const double angle = 2 * std::numbers::pi * 0x1p-32 * random_bits(seed, stream, pair + 1);
-  const double radius = std::sqrt(-2 * std::log(u));
-  return float(radius * (index == pair ? std::cos(angle) : std::sin(angle)));
-}
+// x[i] = mean + deviation * z(i), z normal with mean 0 and variance 1: Box & Muller 1958, elements 2i and 2i
+// + 1 a pair made from their bits; |z| < 6.7. In parallel.
+void fill_normal(float* x, int64_t n, uint64_t seed, uint64_t stream, double mean, double deviation);
 
 }  // namespace genesis

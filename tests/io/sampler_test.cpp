@@ -112,7 +112,7 @@ TEST_CASE("top_p keeps the smallest set with that mass, at least one token") {
 TEST_CASE("the sampler agrees with its definition for many logits and options") {
   for (uint64_t round = 0; round < 60; ++round) {
     std::vector<float> logits(1 + round % 37);
-    for (size_t i = 0; i < logits.size(); ++i) logits[i] = 3 * random_normal(5, round, i);
+    fill_normal(logits.data(), int64_t(logits.size()), 5, round, 0, 3);
     const SamplingOptions options{0.2 + 2 * double(random_uniform(6, round, 0)),
                                   int64_t(random_bits(6, round, 1) % 12),
                                   round % 3 == 0 ? 1.0 : 0.05 + 0.9 * double(random_uniform(6, round, 2))};

@@ -8,9 +8,9 @@
 namespace genesis {
 
 inline std::vector<double> random_vector(int64_t n, uint64_t stream, double mean = 0, double deviation = 1) {
-  std::vector<double> v(static_cast<size_t>(n));
-  for (size_t i = 0; i < v.size(); ++i) v[i] = mean + deviation * random_normal(2, stream, i);
-  return v;
+  std::vector<float> v(static_cast<size_t>(n));
+  fill_normal(v.data(), n, 2, stream, mean, deviation);
+  return {v.begin(), v.end()};
 }
 
 }  // namespace genesis
