@@ -6,8 +6,17 @@ target_compile_options(genesis_options INTERFACE
   # errno and floating traps are never read, and keeping them up would stop loops from being vectorised;
   # unlike -ffast-math these two change no result.
   $<$<COMPILE_LANGUAGE:CXX>:-fno-math-errno -fno-trapping-math>)
+if(GENESIS_HAVE_CUDA)
+  # Constexpr functions are for both sides, std::bit_cast among them.
+  target_compile_options(genesis_options INTERFACE
+    $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra,-Wno-unknown-pragmas>)
+endif()
 if(GENESIS_WERROR)
   target_compile_options(genesis_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
+  if(GENESIS_HAVE_CUDA)
+    target_compile_options(genesis_options INTERFACE
+      "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Werror all-warnings -Xcompiler=-Werror>")
+  endif()
 endif()
 if(GENESIS_NATIVE)
   target_compile_options(genesis_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-march=native>)

@@ -1,0 +1,62 @@
+// Single instructions of arithmetic.
+// PTX ISA 8.x, "cvt" (bf16x2, sm_80), "ex2", "rsqrt", "rcp".
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/common/bf16.h"
+#include "kernels/simt/qualifiers.h"
+
+namespace genesis::ptx {
+
+// Two floats rounded to nearest even: `low` in bits 0..15.
+__device__ inline uint32_t pack_bf16(float low, float high) {
+#ifdef __CUDACC__
+  uint32_t r;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+  return r;
+#else
+  return uint32_t(bf16(low).bits) | uint32_t(bf16(high).bits) << 16;
+#endif
+}
+
+__device__ inline float low_bf16(uint32_t pair) { return std::bit_cast<float>(pair << 16); }
+__device__ inline float high_bf16(uint32_t pair) { return std::bit_cast<float>(pair & 0xffff0000u); }
+
+// 2^x, relative error under 2^-22; denormal results are zero.
+__device__ inline float exp2_approx(float x) {
+#ifdef __CUDACC__
+  float r;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+#else
+  const float r = std::exp2(x);
+  return std::abs(r) < 0x1p-126f ? 0.f : r;
+#endif
+}
+
+// 1 / sqrt(x), relative error under 2^-22.4.
+__device__ inline float rsqrt_approx(float x) {
+#ifdef __CUDACC__
+  float r;
+  asm("rsqrt.approx.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+#else
+  return 1.f / std::sqrt(x);
+#endif
+}
+
+// 1 / x, at most 1 ulp off.
+__device__ inline float reciprocal_approx(float x) {
+#ifdef __CUDACC__
+  float r;
+  asm("rcp.approx.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+#else
+  return 1.f / x;
+#endif
+}
+
+}  // namespace genesis::ptx

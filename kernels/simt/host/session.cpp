@@ -1,0 +1,204 @@
+#include "kernels/simt/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <numeric>
+#include <random>
+#include <tuple>
+
+#include "kernels/common/error.h"
+#include "kernels/common/parallel.h"
+#include "kernels/simt/host/worker.h"
+
+namespace genesis::simt {
+namespace host {
+namespace {
+
+Session* open_session = nullptr;
+
+// The host thread's own; kept from launch to launch for its stacks.
+Worker& worker() {
+  static thread_local Worker w;
+  return w;
+}
+
+void check_shape(const LaunchShape& s, const SessionOptions& o) {
+  const std::string kernel = "kernel " + std::string(s.name) + ": ";
+  check(s.block > 0 && s.block % 32 == 0 && s.block <= 1024,
+        kernel + "a block of " + std::to_string(s.block) + " threads: expected a multiple of 32 up to 1024");
+  check(s.grid[0] > 0 && s.grid[0] < int64_t(1) << 31 && s.grid[1] > 0 && s.grid[1] < 65536 && s.grid[2] > 0 &&
+            s.grid[2] < 65536,
+        kernel + fmt::format("a grid of {} x {} x {} blocks: at most 2^31 - 1 x 65535 x 65535", s.grid[0], s.grid[1],
+                             s.grid[2]));
+  check(s.shared_bytes <= o.shared_limit,
+        kernel + std::to_string(s.shared_bytes) + " bytes of shared memory a block, over the limit of " +
+            std::to_string(o.shared_limit));
+}
+
+std::vector<int64_t> block_order(int64_t blocks, const SessionOptions& o) {
+  std::vector<int64_t> order(static_cast<size_t>(blocks));
+  std::iota(order.begin(), order.end(), 0);
+  if (o.order == Order::reverse) std::reverse(order.begin(), order.end());
+  if (o.order == Order::shuffled) std::shuffle(order.begin(), order.end(), std::mt19937_64(o.seed));
+  return order;
+}
+
+// Sums what several workers counted at the same place.
+void merge_sites(std::vector<SiteCount>& sites) {
+  const auto key = [](const SiteCount& s) { return std::tie(s.file, s.line, s.column, s.space, s.kind, s.bytes); };
+  std::sort(sites.begin(), sites.end(), [&](const SiteCount& a, const SiteCount& b) { return key(a) < key(b); });
+  std::vector<SiteCount> merged;
+  for (const SiteCount& s : sites) {
+    if (merged.empty() || key(merged.back()) != key(s)) {
+      merged.push_back(s);
+      continue;
+    }
+    SiteCount& m = merged.back();
+    m.instructions += s.instructions;
+    m.lanes += s.lanes;
+    m.sectors += s.sectors;
+    m.sectors_needed += s.sectors_needed;
+    m.bank_conflicts += s.bank_conflicts;
+  }
+  sites = std::move(merged);
+}
+
+}  // namespace
+
+void run(const LaunchShape& shape, const Body& body) {
+  check(open_session != nullptr, "kernel " + std::string(shape.name) + " was launched with no simt::Session open");
+  const SessionOptions& options = open_session->options();
+  check_shape(shape, options);
+  LaunchReport report;
+  report.name = shape.name;
+  std::copy(shape.grid, shape.grid + 3, report.grid);
+  report.block = shape.block;
+  report.shared_bytes = shape.shared_bytes;
+
+  const std::vector<int64_t> order = block_order(shape.grid[0] * shape.grid[1] * shape.grid[2], options);
+  std::atomic<size_t> taken = 0;
+  std::mutex mutex;
+  size_t failed = order.size();
+  std::exception_ptr error;
+  parallel_for(std::min<int64_t>(options.workers, int64_t(order.size())), [&](int64_t) {
+    Worker& w = worker();
+    w.begin(options, shape, body);
+    for (size_t i = taken++; i < order.size(); i = taken++) {
+      try {
+        w.run_block(order[i]);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (i < failed) failed = i, error = std::current_exception();
+        taken = order.size();
+      }
+    }
+    const std::lock_guard lock(mutex);
+    w.add_to(report);
+  });
+  if (error) std::rethrow_exception(error);
+  merge_sites(report.sites);
+  open_session->add(std::move(report));
+}
+
+void* shared_memory(size_t bytes) { return worker().shared_memory(bytes); }
+void read(void* value, const void* address, size_t bytes, Kind kind, Site site) {
+  worker().read(value, reinterpret_cast<uintptr_t>(address), bytes, kind, site);
+}
+void write(void* address, const void* value, size_t bytes, Site site) {
+  worker().write(reinterpret_cast<uintptr_t>(address), value, bytes, site);
+}
+void barrier(Site site) { worker().barrier(site); }
+void sync_warp(Site site) { worker().sync_warp(site); }
+void copy_async(void* shared, const void* global, int bytes, int source_bytes, Site site) {
+  worker().copy_async(reinterpret_cast<uintptr_t>(shared), reinterpret_cast<uintptr_t>(global), bytes, source_bytes,
+                      site);
+}
+void commit_copies() { worker().commit_copies(); }
+void wait_copies(int groups_left) { worker().wait_copies(groups_left); }
+void count_mma() { worker().count_mma(); }
+void* const* meet(const char* what, uint32_t mask, void* mine, Site site) {
+  return worker().meet(what, mask, mine, site);
+}
+void leave(uint32_t mask) { worker().leave(mask); }
+
+void fail_shuffle(int lane, int source, Site site) {
+  worker().fail("shuffle: lane " + std::to_string(lane) + " asks for lane " + std::to_string(source) +
+                    ", which is not in the mask",
+                site);
+}
+
+uint32_t ballot(bool predicate, uint32_t mask, Site site) {
+  struct Lane {
+    bool predicate;
+    uint32_t result;
+  } mine{predicate, 0};
+  together("vote", mask, mine, site, [&](Lane* const* lanes) {
+    uint32_t votes = 0;
+    for (int i = 0; i < 32; ++i) votes |= uint32_t(lanes[i] && lanes[i]->predicate) << i;
+    for (int i = 0; i < 32; ++i) {
+      if (lanes[i]) lanes[i]->result = votes;
+    }
+  });
+  return mine.result;
+}
+
+}  // namespace host
+
+Session::Session(const SessionOptions& options) : options_(options) {
+  check(host::open_session == nullptr, "a simt::Session is open already");
+  host::open_session = this;
+}
+
+Session::~Session() { host::open_session = nullptr; }
+
+const LaunchReport& Session::report(const std::string& name) const {
+  const LaunchReport* found = nullptr;
+  for (const LaunchReport& r : reports_) {
+    if (r.name != name) continue;
+    check(!found, "several launches of " + name + " in this session");
+    found = &r;
+  }
+  check(found, "no launch of " + name + " in this session");
+  return *found;
+}
+
+namespace {
+
+LaunchReport::Traffic traffic(const std::vector<SiteCount>& sites, bool writes) {
+  LaunchReport::Traffic t;
+  for (const SiteCount& s : sites) {
+    if (s.space != Space::global || (s.kind == "store") != writes) continue;
+    t.bytes += s.lanes * s.bytes;
+    t.sectors += s.sectors;
+    t.sectors_needed += s.sectors_needed;
+  }
+  return t;
+}
+
+}  // namespace
+
+LaunchReport::Traffic LaunchReport::global_reads() const { return traffic(sites, false); }
+LaunchReport::Traffic LaunchReport::global_writes() const { return traffic(sites, true); }
+
+int64_t LaunchReport::bank_conflicts() const {
+  int64_t n = 0;
+  for (const SiteCount& s : sites) n += s.bank_conflicts;
+  return n;
+}
+
+std::string LaunchReport::text() const {
+  std::string t = fmt::format("{}: grid {} x {} x {}, block {}, {} bytes shared, {} mma, {} barriers\n", name, grid[0],
+                              grid[1], grid[2], block, shared_bytes, mma, barriers);
+  for (const SiteCount& s : sites) {
+    t += fmt::format("  {}:{}:{} {} {} of {} bytes: {} instructions, {} lanes, ", s.file, s.line, s.column,
+                     s.space == Space::global ? "global" : "shared", s.kind, s.bytes, s.instructions, s.lanes);
+    t += s.space == Space::global ? fmt::format("{} sectors, {} needed\n", s.sectors, s.sectors_needed)
+                                  : fmt::format("{} bank conflicts\n", s.bank_conflicts);
+  }
+  return t;
+}
+
+}  // namespace genesis::simt

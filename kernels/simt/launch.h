@@ -1,0 +1,72 @@
+// Starting a kernel, and a thread's place in it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <tuple>
+#include <type_traits>
+
+#include "kernels/common/error.h"
+#include "kernels/common/stream.h"
+#include "kernels/simt/qualifiers.h"
+
+#ifndef __CUDACC__
+#include "kernels/simt/host/hooks.h"
+#endif
+
+namespace genesis::simt {
+
+struct Grid {
+  int64_t x = 1, y = 1, z = 1;
+};
+
+struct Launch {
+  Grid grid;                  // blocks; nothing is started if one of them is 0
+  int block = 0;              // threads a block, a multiple of 32
+  size_t shared_bytes = 0;    // sizeof(Plan) of the kernel's shared<Plan>()
+  Stream stream = {};
+  const char* name = "";      // for errors and reports
+};
+
+// Runs kernel(args...) by every thread. On a GPU it is queued on the stream; on the host it has run when launch
+// returns, inside the open simt::Session. Throws genesis::Error if the launch is refused, and on the host also
+// for what the session found wrong in the kernel.
+template <class... P>
+void launch(void (*kernel)(P...), const Launch& l, std::type_identity_t<P>... args) {
+  if (l.grid.x == 0 || l.grid.y == 0 || l.grid.z == 0) return;
+#ifdef __CUDACC__
+  const auto ok = [&](cudaError_t e) {
+    check(e == cudaSuccess, std::string("launch of ") + l.name + ": " + cudaGetErrorString(e));
+  };
+  constexpr size_t kWithoutAsking = 48 * 1024;
+  if (l.shared_bytes > kWithoutAsking) {
+    ok(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(l.shared_bytes)));
+  }
+  const dim3 grid(unsigned(l.grid.x), unsigned(l.grid.y), unsigned(l.grid.z));
+  kernel<<<grid, unsigned(l.block), l.shared_bytes, static_cast<cudaStream_t>(l.stream.handle)>>>(args...);
+  ok(cudaGetLastError());
+#else
+  const auto body = [&] { kernel(args...); };
+  host::run({l.name, {l.grid.x, l.grid.y, l.grid.z}, l.block, l.shared_bytes},
+            {&body, [](const void* b) { (*static_cast<const decltype(body)*>(b))(); }});
+#endif
+}
+
+inline constexpr int kWarpSize = 32;
+__device__ inline int lane() { return int(threadIdx.x % kWarpSize); }
+__device__ inline int warp() { return int(threadIdx.x / kWarpSize); }
+
+// The block's shared memory as a Plan, a struct of plain arrays, aligned to 128 bytes. Its fields are read and
+// written through load and store only: on the host there is no memory at these addresses.
+template <class Plan>
+__device__ inline Plan& shared() {
+  static_assert(std::is_trivially_copyable_v<Plan> && alignof(Plan) <= 128);
+#ifdef __CUDACC__
+  extern __shared__ __align__(128) unsigned char simt_shared_memory[];
+  return *reinterpret_cast<Plan*>(simt_shared_memory);
+#else
+  return *static_cast<Plan*>(host::shared_memory(sizeof(Plan)));
+#endif
+}
+
+}  // namespace genesis::simt
