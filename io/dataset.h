@@ -2,13 +2,11 @@
 // and PREFIX.json with what bits-per-byte and the tokenizer check need.
 //
 // PREFIX.bin   the ids of all documents, one after another: u16 where the vocabulary has at most 65,536
-// pieces, else
-//              i32. Each document ends with the tokenizer's end-of-document id.
+//              pieces, else i32. Each document ends with the tokenizer's end-of-document id.
 // PREFIX.idx   "MMIDIDX\0\0", u64 version = 1, u8 id type (8 = u16, 4 = i32), u64 sequences, u64 document
-// entries,
-//              i32 length of each sequence in ids, i64 byte offset of each in .bin, i64 first sequence of
-//              each document and the number of sequences at the end. A document is one sequence unless it has
-//              over kMaxSequence ids.
+//              entries, i32 length of each sequence in ids, i64 byte offset of each in .bin, i64 first
+//              sequence of each document, and the number of sequences. A document is one sequence unless it
+//              has over kMaxSequence ids.
 // PREFIX.json  {"format": "genesis-tokens", "version": 1, "tokenizer": hash, "vocab_size", "eod", "tokens",
 //              "documents", "bytes"}; bytes is the UTF-8 length of the text, end-of-document ids not counted.
 // All numbers are little-endian.
@@ -16,18 +14,24 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "io/file.h"
 #include "io/mapped_file.h"
 #include "io/tokenizer.h"
 
 namespace genesis {
 
-constexpr int64_t kMaxSequence = int64_t(1) << 30;
+constexpr char kIndexMagic[9] = {'M', 'M', 'I', 'D', 'I', 'D', 'X', 0, 0};
+constexpr size_t kIndexHeader = 34;  // bytes before the lengths
+constexpr uint8_t kI32Code = 4, kU16Code = 8;
 constexpr int64_t kMaxU16Vocabulary = 65536;
+constexpr int64_t kMaxSequence = int64_t(1) << 30;  // a length is an i32
+
+// PREFIX + ".bin", ".idx" or ".json".
+std::filesystem::path dataset_file(const std::filesystem::path& prefix, const char* extension);
 
 // What PREFIX.json holds.
 struct DatasetInfo {
@@ -53,7 +57,7 @@ class TokenDataset {
 
   // out[i] = token begin + i. The range must lie in [0, tokens()).
   void read(int64_t begin, std::span<int32_t> out) const;
-  // The document that holds a token, and the tokens [first, second) of a document.
+  // The document that holds a token; where a document begins (tokens() for document documents()).
   int64_t document_of(int64_t token) const;
   int64_t document_begin(int64_t document) const;
 
@@ -64,11 +68,17 @@ class TokenDataset {
   void check_vocabulary(int64_t vocab_size) const;
 
  private:
+  void check_index();
+  void check_documents() const;
+  int64_t width() const { return wide_ ? 4 : 2; }
+
   std::filesystem::path prefix_;
   DatasetInfo info_;
+  MappedFile bin_, index_;
   bool wide_ = false;  // ids are i32
-  MappedFile bin_;
-  std::vector<int64_t> document_begin_;  // documents + 1 token offsets
+  int64_t sequences_ = 0;
+  const std::byte* pointers_ = nullptr;          // in index_: i64 [sequences_]
+  const std::byte* document_entries_ = nullptr;  // in index_: i64 [documents() + 1]
 };
 
 // Writes a dataset under temporary names; finish() makes it appear under its own, the JSON last, so that a
@@ -87,13 +97,18 @@ class DatasetWriter {
   const DatasetInfo& finish();  // throws Error if no document was written
 
  private:
-  void put_sequence();
+  bool narrow() const { return info_.vocab_size <= kMaxU16Vocabulary; }
+  void end_sequence();
+  void flush_lengths();
+  void write_index();
+  void publish();
 
   std::filesystem::path prefix_;
   DatasetInfo info_;
-  bool finished_ = false;
-  std::ofstream bin_, lengths_;
-  int64_t sequence_ = 0;  // ids in the sequence under way
+  FileWriter bin_, lengths_;
+  std::vector<uint16_t> narrow_ids_;  // of one append
+  std::vector<int32_t> new_lengths_;  // not yet in the file
+  int64_t sequence_ = 0;              // ids in the sequence under way
   int64_t sequences_ = 0;
   std::vector<int64_t> continued_;  // sequences that go on with the document of the one before
 };

@@ -4,6 +4,8 @@
 // mark for a space) and NUL, is written as byte pieces, as every character outside the vocabulary is.
 #pragma once
 
+#include <array>
+#include <bitset>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -64,12 +66,21 @@ class Tokenizer {
   bool can_cut(std::string_view text, size_t at) const;
 
  private:
+  void read_pieces();
+  void check_promise() const;
+  bool joined(char32_t left, char32_t right) const;
+
+  static constexpr size_t kAscii = 128;
+
   std::filesystem::path path_;
   std::string hash_;
   int32_t eod_ = -1;
-  int32_t first_byte_ = -1;                   // id of the piece <0x00>; the other 255 follow it
-  std::vector<std::string> pieces_;           // the bytes each id stands for
-  std::unordered_set<uint64_t> inner_pairs_;  // characters that stand side by side in a piece
+  int32_t first_byte_ = -1;          // id of the piece <0x00>; the other 255 follow it
+  std::vector<std::string> pieces_;  // the bytes each id stands for
+  std::array<int32_t, 256> byte_ids_{};
+  // Characters that stand side by side in a piece, and the ASCII ones of them again, for speed.
+  std::unordered_set<uint64_t> inner_pairs_;
+  std::bitset<kAscii * kAscii> ascii_pairs_;
   std::unique_ptr<sentencepiece::SentencePieceProcessor> processor_;
 };
 
