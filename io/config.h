@@ -146,6 +146,10 @@ Config parse_config(std::string_view text, const std::string& name,
 // YAML of every field, that parse_config reads back to an equal Config.
 std::string print_config(const Config& config);
 
+// What keeps a run that `held` began from going on with `wanted`: differences in the model, in the data that
+// it is trained on, in batch size or seed. Empty if there are none; other fields may change.
+std::string config_differences(const Config& held, const Config& wanted);
+
 // What every field means, its type, range and default: for a terminal, and as docs/config.md.
 std::string config_help();
 std::string config_markdown();

@@ -26,8 +26,8 @@ struct StepRecord {
 
 struct EvalRecord {
   int64_t step = 0;
-  int64_t recurrence = 1;  // recurrent steps evaluated at; 1 for a dense model
-  double loss = 0.0;       // nats a token
+  std::optional<int64_t> recurrence;  // recurrent steps evaluated at; none: a dense model
+  double loss = 0.0;                  // nats a token
   std::optional<double> bits_per_byte;
 };
 

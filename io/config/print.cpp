@@ -18,6 +18,10 @@ size_t depth(const std::string& path) {
   return static_cast<size_t>(std::count(path.begin(), path.end(), '.'));
 }
 
+std::string meaning_of(const Field& field) {
+  return field.fixed ? field.meaning + " Fixed once a run has begun." : field.meaning;
+}
+
 std::string type_of(const Field& field) {
   return field.unit.empty() ? field.expected : field.expected + " (" + field.unit + ")";
 }
@@ -99,7 +103,7 @@ std::string config_help() {
     for (const Field& field : section.fields) {
       const std::string value = field.required ? "required" : "default " + default_of(field);
       out += fmt::format("  {}: {}; {}\n", field.path, type_of(field), value);
-      out += wrapped(field.meaning, "      ", kWidth);
+      out += wrapped(meaning_of(field), "      ", kWidth);
     }
   }
   return out;
@@ -114,7 +118,7 @@ std::string config_markdown() {
     for (const Field& field : section.fields) {
       const std::string value = field.required ? "required" : fmt::format("`{}`", default_of(field));
       out += fmt::format("| `{}` | {} | {} | {} |\n", field.name(), cell(type_of(field)), value,
-                         cell(field.meaning));
+                         cell(meaning_of(field)));
     }
   }
   return out;

@@ -2,11 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -14,6 +9,7 @@
 #include "io/config/check.h"
 #include "io/config/table.h"
 #include "io/config/yaml.h"
+#include "io/file.h"
 #include "kernels/common/error.h"
 
 namespace genesis {
@@ -145,12 +141,19 @@ Config parse_config(std::string_view text, const std::string& name, std::span<co
 }
 
 Config load_config(const std::string& path, std::span<const std::string> overrides) {
-  check(!std::filesystem::is_directory(path), path + ": expected a YAML file, found a folder");
-  std::ifstream file(path, std::ios::binary);
-  check(file.is_open(), fmt::format("{}: cannot read the config: {}", path, std::strerror(errno)));
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  check(!file.bad(), fmt::format("{}: cannot read the config: {}", path, std::strerror(errno)));
-  return parse_config(text, path, overrides);
+  return parse_config(read_text_file(path), path, overrides);
+}
+
+std::string config_differences(const Config& held, const Config& wanted) {
+  std::string out;
+  for (const Section& section : config::table()) {
+    for (const Field& field : section.fields) {
+      const std::string was = field.print(held), is = field.print(wanted);
+      if (!field.fixed || was == is) continue;
+      out += fmt::format("{}{} was {}, is {}", out.empty() ? "" : "; ", field.path, was, is);
+    }
+  }
+  return out;
 }
 
 }  // namespace genesis

@@ -55,25 +55,22 @@ std::string_view name_of(Config::Precision choice) {
 namespace config {
 namespace {
 
+// A field with kRequired has no default; one with kFixed makes the run what it is, and cannot change when the
+// run is continued.
+constexpr unsigned kOptional = 0, kRequired = 1, kFixed = 2;
+
 // A field of the section that `section` picks out of a Config, const or not.
 template <class Pick, class Struct, class Type>
-Field field(const std::string& path, Pick section, typename Type::Value Struct::*member, const Type& type,
-            const std::string& unit, const std::string& meaning) {
+Field field(unsigned traits, const std::string& path, Pick section, typename Type::Value Struct::*member,
+            const Type& type, const std::string& unit, const std::string& meaning) {
   return {.path = path,
           .expected = type.expected(),
           .unit = unit,
           .meaning = meaning,
-          .required = false,
+          .required = (traits & kRequired) != 0,
+          .fixed = (traits & kFixed) != 0,
           .read = [=](const Yaml& node, Config& c) { section(c).*member = type.read(node, path); },
           .print = [=](const Config& c) { return type.print(section(c).*member); }};
-}
-
-// A field that has no default.
-template <class... Args>
-Field required(Args&&... args) {
-  Field made = field(std::forward<Args>(args)...);
-  made.required = true;
-  return made;
 }
 
 const Real kPositive{.min = 0.0, .above_min = true};
@@ -85,12 +82,11 @@ const Integer kLayers{.min = 0, .max = 4096};
 
 Section top_section() {
   const auto top = [](auto& c) -> auto& { return c; };
-  return {
-      "",
-      "",
-      {required("run_dir", top, &Config::run_dir, Text{.what = "a folder"}, "",
-                "Where checkpoints, metrics and TensorBoard files go. Made if it is not there; a run that "
-                "is found in it is continued.")}};
+  return {"",
+          "",
+          {field(kRequired, "run_dir", top, &Config::run_dir, Text{.what = "a folder"}, "",
+                 "Where checkpoints, metrics and TensorBoard files go. Made if it is not there; a run that "
+                 "is found in it is continued.")}};
 }
 
 Section model_section() {
@@ -100,35 +96,38 @@ Section model_section() {
   return {
       "model",
       "The network: pre-norm blocks of grouped-query attention and SwiGLU, without biases.",
-      {required("model.vocab_size", model, &Model::vocab_size, Integer{.min = 2, .max = 1 << 24}, "tokens",
-                "V. At least the tokenizer's number of pieces; round it up to a multiple of 64 for speed."),
-       required("model.hidden_size", model, &Model::hidden_size, width, "",
-                "D, the width of the residual stream."),
-       required("model.heads", model, &Model::heads, Integer{.min = 1, .max = 4096}, "",
-                "H, query heads. heads x head_size may differ from hidden_size."),
-       required("model.kv_heads", model, &Model::kv_heads, Integer{.min = 1, .max = 4096}, "",
-                "KV, key and value heads; divides heads. As many as heads: plain multi-head attention."),
-       required("model.head_size", model, &Model::head_size, Integer{.min = 8, .max = 256, .multiple = 8}, "",
-                "K, the width of a head. 64 and 128 are the fast ones."),
-       required("model.ffn_size", model, &Model::ffn_size, width, "",
-                "F, the feed-forward width; SwiGLU has three matrices of D x F."),
-       required("model.layers", model, &Model::layers, Integer{.min = 1, .max = 4096}, "",
-                "Stored layers: each has its own parameters."),
-       field("model.tie_embeddings", model, &Model::tie_embeddings, Flag{}, "",
+      {field(kRequired | kFixed, "model.vocab_size", model, &Model::vocab_size,
+             Integer{.min = 2, .max = 1 << 24}, "tokens",
+             "V. At least the tokenizer's number of pieces; round it up to a multiple of 64 for speed."),
+       field(kRequired | kFixed, "model.hidden_size", model, &Model::hidden_size, width, "",
+             "D, the width of the residual stream."),
+       field(kRequired | kFixed, "model.heads", model, &Model::heads, Integer{.min = 1, .max = 4096}, "",
+             "H, query heads. heads x head_size may differ from hidden_size."),
+       field(kRequired | kFixed, "model.kv_heads", model, &Model::kv_heads, Integer{.min = 1, .max = 4096},
+             "", "KV, key and value heads; divides heads. As many as heads: plain multi-head attention."),
+       field(kRequired | kFixed, "model.head_size", model, &Model::head_size,
+             Integer{.min = 8, .max = 256, .multiple = 8}, "",
+             "K, the width of a head. 64 and 128 are the fast ones."),
+       field(kRequired | kFixed, "model.ffn_size", model, &Model::ffn_size, width, "",
+             "F, the feed-forward width; SwiGLU has three matrices of D x F."),
+       field(kRequired | kFixed, "model.layers", model, &Model::layers, Integer{.min = 1, .max = 4096}, "",
+             "Stored layers: each has its own parameters."),
+       field(kFixed, "model.tie_embeddings", model, &Model::tie_embeddings, Flag{}, "",
              "One matrix for the token embedding and the output projection."),
-       field("model.rope_theta", model, &Model::rope_theta, kPositive, "",
+       field(kFixed, "model.rope_theta", model, &Model::rope_theta, kPositive, "",
              "Base of the rotary position embedding's wavelengths."),
-       field("model.rope_interleaved", model, &Model::rope_interleaved, Flag{}, "",
+       field(kFixed, "model.rope_interleaved", model, &Model::rope_interleaved, Flag{}, "",
              "Rotate elements (2i, 2i+1) of a head, not (i, i + K/2): the layout of some imported weights."),
-       field("model.norm_eps", model, &Model::norm_eps, kPositive, "", "Added to RMSNorm's mean square."),
-       field("model.init_std", model, &Model::init_std, kPositive, "",
+       field(kFixed, "model.norm_eps", model, &Model::norm_eps, kPositive, "",
+             "Added to RMSNorm's mean square."),
+       field(kFixed, "model.init_std", model, &Model::init_std, kPositive, "",
              "Standard deviation of the initial weights."),
-       field("model.scale_residual_init", model, &Model::scale_residual_init, Flag{}, "",
+       field(kFixed, "model.scale_residual_init", model, &Model::scale_residual_init, Flag{}, "",
              "Divide the initial weights of the projections into the residual stream by sqrt(2 x executed "
              "layers)."),
-       field("model.swiglu_clamp", model, &Model::swiglu_clamp, kNotNegative, "",
+       field(kFixed, "model.swiglu_clamp", model, &Model::swiglu_clamp, kNotNegative, "",
              "Limits SwiGLU's gate from above and its linear part on both sides. 0: no limit."),
-       field("model.z_loss", model, &Model::z_loss, kNotNegative, "",
+       field(kFixed, "model.z_loss", model, &Model::z_loss, kNotNegative, "",
              "Weight of the squared log of the softmax's denominator in the loss; 1e-4 is usual. 0: none.")}};
 }
 
@@ -139,14 +138,14 @@ Section recurrence_section() {
       "model.recurrence",
       "Depth recurrence: run the prelude, the core `steps` times, then the coda. Leave it out for a dense "
       "model. prelude + core + coda = model.layers.",
-      {field("model.recurrence.prelude", recurrence, &Recurrence::prelude, kLayers, "layers",
+      {field(kFixed, "model.recurrence.prelude", recurrence, &Recurrence::prelude, kLayers, "layers",
              "Stored layers before the core."),
-       field("model.recurrence.core", recurrence, &Recurrence::core, kLayers, "layers",
+       field(kFixed, "model.recurrence.core", recurrence, &Recurrence::core, kLayers, "layers",
              "Stored layers that run several times. 0: none, a dense model."),
-       field("model.recurrence.coda", recurrence, &Recurrence::coda, kLayers, "layers",
+       field(kFixed, "model.recurrence.coda", recurrence, &Recurrence::coda, kLayers, "layers",
              "Stored layers after the core."),
-       field("model.recurrence.steps", recurrence, &Recurrence::steps, Integer{.min = 1, .max = 1024}, "",
-             "Runs of the core in training. 1: the same as the dense model.")}};
+       field(kFixed, "model.recurrence.steps", recurrence, &Recurrence::steps, Integer{.min = 1, .max = 1024},
+             "", "Runs of the core in training. 1: the same as the dense model.")}};
 }
 
 Section data_section() {
@@ -155,17 +154,19 @@ Section data_section() {
   return {
       "data",
       "Datasets are what `genesis_tokenize encode` writes: a path without the .bin or .idx.",
-      {required("data.train", data, &Data::train, ListOf<DatasetEntry>{.item = {}, .may_be_empty = false}, "",
-                "Training datasets. A weight is a dataset's share of the samples, relative to the other "
-                "weights; 1 where it is left out."),
-       field("data.validation", data, &Data::validation, ListOf<Text>{.item = {.what = "a path"}}, "",
-             "Datasets that are never trained on. None: no validation."),
-       field("data.tokenizer", data, &Data::tokenizer, Text{.may_be_empty = true, .what = "a path"}, "",
+      {field(kRequired | kFixed, "data.train", data, &Data::train,
+             ListOf<DatasetEntry>{.item = {}, .may_be_empty = false}, "",
+             "Training datasets. A weight is a dataset's share of the samples, relative to the other "
+             "weights; 1 where it is left out."),
+       field(kOptional, "data.validation", data, &Data::validation, ListOf<Text>{.item = {.what = "a path"}},
+             "", "Datasets that are never trained on. None: no validation."),
+       field(kOptional, "data.tokenizer", data, &Data::tokenizer,
+             Text{.may_be_empty = true, .what = "a path"}, "",
              "The SentencePiece .model that encoded the data: checked against the data, and kept with the "
              "run. '': none."),
-       required("data.sequence_length", data, &Data::sequence_length, Integer{.min = 1, .max = 1 << 20},
-                "tokens", "T, the context that the model trains on."),
-       field("data.document_mask", data, &Data::document_mask, Flag{}, "",
+       field(kRequired | kFixed, "data.sequence_length", data, &Data::sequence_length,
+             Integer{.min = 1, .max = 1 << 20}, "tokens", "T, the context that the model trains on."),
+       field(kFixed, "data.document_mask", data, &Data::document_mask, Flag{}, "",
              "Keep attention inside a document where several share a sequence; positions start again with "
              "each.")}};
 }
@@ -177,21 +178,22 @@ Section train_section() {
   return {
       "train",
       "How long to train and how much at a time. Tokens a step: batch_size x data.sequence_length.",
-      {required("train.steps", train, &Train::steps, kOneOrMore, "steps", "Updates of the parameters."),
-       required("train.batch_size", train, &Train::batch_size, kOneOrMore, "sequences",
-                "Sequences that one update is computed from, over all devices; a multiple of micro_batch."),
-       required("train.micro_batch", train, &Train::micro_batch, kOneOrMore, "sequences",
-                "Sequences that one device works on at once. Smaller: less memory, the same result but for "
-                "rounding."),
-       field("train.seed", train, &Train::seed, Integer{.min = 0}, "",
+      {field(kRequired, "train.steps", train, &Train::steps, kOneOrMore, "steps",
+             "Updates of the parameters."),
+       field(kRequired | kFixed, "train.batch_size", train, &Train::batch_size, kOneOrMore, "sequences",
+             "Sequences that one update is computed from, over all devices; a multiple of micro_batch."),
+       field(kRequired, "train.micro_batch", train, &Train::micro_batch, kOneOrMore, "sequences",
+             "Sequences that one device works on at once. Smaller: less memory, the same result but for "
+             "rounding."),
+       field(kFixed, "train.seed", train, &Train::seed, Integer{.min = 0}, "",
              "Of initialisation and data order. The same seed gives the same bits."),
-       field("train.recompute", train, &Train::recompute, Choice<Config::Recompute>{{none, block, automatic}},
-             "",
+       field(kOptional, "train.recompute", train, &Train::recompute,
+             Choice<Config::Recompute>{{none, block, automatic}}, "",
              "Activations computed again in the backward pass to save memory: none, those inside a block, "
              "or (auto) as many as the memory budget needs, cheapest first. Never changes a result."),
-       field("train.memory_budget", train, &Train::memory_budget, Bytes{}, "",
+       field(kOptional, "train.memory_budget", train, &Train::memory_budget, Bytes{}, "",
              "Device memory that recompute: auto has to fit into. 0: what the device has."),
-       field("train.max_bad_steps", train, &Train::max_bad_steps, kOneOrMore, "steps",
+       field(kOptional, "train.max_bad_steps", train, &Train::max_bad_steps, kOneOrMore, "steps",
              "Updates in a row that may be skipped because the loss or a gradient is not finite; then "
              "training stops.")}};
 }
@@ -199,18 +201,20 @@ Section train_section() {
 Section optim_section() {
   using Optim = Config::Optim;
   const auto optim = [](auto& c) -> auto& { return c.optim; };
-  return {"optim",
-          "AdamW.",
-          {required("optim.lr", optim, &Optim::lr, kPositive, "",
-                    "Learning rate at its highest, after the warm-up."),
-           field("optim.beta1", optim, &Optim::beta1, kDecay, "", "Decay of the gradient's running mean."),
-           field("optim.beta2", optim, &Optim::beta2, kDecay, "",
-                 "Decay of the squared gradient's running mean."),
-           field("optim.eps", optim, &Optim::eps, kPositive, "", "Added to the update's denominator."),
-           field("optim.weight_decay", optim, &Optim::weight_decay, kNotNegative, "",
-                 "Of matrices only; norms are not decayed. Multiplied by the learning rate."),
-           field("optim.clip_norm", optim, &Optim::clip_norm, kNotNegative, "",
-                 "Scale the gradient down to this norm where it is longer. 0: never.")}};
+  return {
+      "optim",
+      "AdamW.",
+      {field(kRequired, "optim.lr", optim, &Optim::lr, kPositive, "",
+             "Learning rate at its highest, after the warm-up."),
+       field(kOptional, "optim.beta1", optim, &Optim::beta1, kDecay, "",
+             "Decay of the gradient's running mean."),
+       field(kOptional, "optim.beta2", optim, &Optim::beta2, kDecay, "",
+             "Decay of the squared gradient's running mean."),
+       field(kOptional, "optim.eps", optim, &Optim::eps, kPositive, "", "Added to the update's denominator."),
+       field(kOptional, "optim.weight_decay", optim, &Optim::weight_decay, kNotNegative, "",
+             "Of matrices only; norms are not decayed. Multiplied by the learning rate."),
+       field(kOptional, "optim.clip_norm", optim, &Optim::clip_norm, kNotNegative, "",
+             "Scale the gradient down to this norm where it is longer. 0: never.")}};
 }
 
 Section schedule_section() {
@@ -220,15 +224,15 @@ Section schedule_section() {
   return {
       "schedule",
       "The learning rate over the steps: a linear warm-up to optim.lr, then by kind.",
-      {field("schedule.kind", schedule, &Schedule::kind,
+      {field(kOptional, "schedule.kind", schedule, &Schedule::kind,
              Choice<Config::ScheduleKind>{{cosine, wsd, constant}}, "",
              "cosine: half a cosine from optim.lr to min_lr. wsd: stay at optim.lr, then go down to min_lr "
              "over the last decay_steps. constant: stay."),
-       field("schedule.warmup_steps", schedule, &Schedule::warmup_steps, kCount, "steps",
+       field(kOptional, "schedule.warmup_steps", schedule, &Schedule::warmup_steps, kCount, "steps",
              "Steps until optim.lr is reached."),
-       field("schedule.min_lr", schedule, &Schedule::min_lr, kNotNegative, "",
+       field(kOptional, "schedule.min_lr", schedule, &Schedule::min_lr, kNotNegative, "",
              "Learning rate of the last step (cosine, wsd)."),
-       field("schedule.decay_steps", schedule, &Schedule::decay_steps, kCount, "steps",
+       field(kOptional, "schedule.decay_steps", schedule, &Schedule::decay_steps, kCount, "steps",
              "Length of the last part (wsd).")}};
 }
 
@@ -237,38 +241,38 @@ Section checkpoint_section() {
   const auto checkpoint = [](auto& c) -> auto& { return c.checkpoint; };
   return {"checkpoint",
           "The complete state, to go on from bit by bit.",
-          {field("checkpoint.every", checkpoint, &Checkpoint::every, kCount, "steps",
+          {field(kOptional, "checkpoint.every", checkpoint, &Checkpoint::every, kCount, "steps",
                  "Steps from one checkpoint to the next; there is always one at the end. 0: only that."),
-           field("checkpoint.keep", checkpoint, &Checkpoint::keep, kCount, "checkpoints",
+           field(kOptional, "checkpoint.keep", checkpoint, &Checkpoint::keep, kCount, "checkpoints",
                  "Keep the last so many and remove older ones. 0: keep all.")}};
 }
 
 Section log_section() {
   using Log = Config::Log;
   const auto log = [](auto& c) -> auto& { return c.log; };
-  return {
-      "log",
-      "What a run reports.",
-      {field("log.every", log, &Log::every, kOneOrMore, "steps", "Steps from one console line to the next."),
-       field("log.metrics", log, &Log::metrics, Flag{}, "",
-             "Write metrics.jsonl into run_dir: one JSON object a step and a validation."),
-       field("log.tensorboard", log, &Log::tensorboard, Flag{}, "",
-             "Write TensorBoard event files into run_dir/tensorboard.")}};
+  return {"log",
+          "What a run reports.",
+          {field(kOptional, "log.every", log, &Log::every, kOneOrMore, "steps",
+                 "Steps from one console line to the next."),
+           field(kOptional, "log.metrics", log, &Log::metrics, Flag{}, "",
+                 "Write metrics.jsonl into run_dir: one JSON object a step and a validation."),
+           field(kOptional, "log.tensorboard", log, &Log::tensorboard, Flag{}, "",
+                 "Write TensorBoard event files into run_dir/tensorboard.")}};
 }
 
 Section eval_section() {
   using Eval = Config::Eval;
   const auto eval = [](auto& c) -> auto& { return c.eval; };
-  return {
-      "eval",
-      "Validation: loss and bits-per-byte on data.validation.",
-      {field("eval.every", eval, &Eval::every, kCount, "steps",
-             "Steps from one validation to the next; there is always one at the end. 0: only that."),
-       field("eval.batches", eval, &Eval::batches, kCount, "batches",
-             "Batches of train.micro_batch sequences to use. 0: the whole of data.validation."),
-       field("eval.recurrence", eval, &Eval::recurrence, ListOf<Integer>{.item = {.min = 1, .max = 1024}}, "",
-             "Numbers of recurrent steps to validate a recurrent model at. None: "
-             "model.recurrence.steps.")}};
+  return {"eval",
+          "Validation: loss and bits-per-byte on data.validation.",
+          {field(kOptional, "eval.every", eval, &Eval::every, kCount, "steps",
+                 "Steps from one validation to the next; there is always one at the end. 0: only that."),
+           field(kOptional, "eval.batches", eval, &Eval::batches, kCount, "batches",
+                 "Batches of train.micro_batch sequences to use. 0: the whole of data.validation."),
+           field(kOptional, "eval.recurrence", eval, &Eval::recurrence,
+                 ListOf<Integer>{.item = {.min = 1, .max = 1024}}, "",
+                 "Numbers of recurrent steps to validate a recurrent model at. None: "
+                 "model.recurrence.steps.")}};
 }
 
 Section device_section() {
@@ -278,14 +282,15 @@ Section device_section() {
       {Config::DeviceKind::automatic, Config::DeviceKind::cpu, Config::DeviceKind::cuda}};
   const Choice<Config::Precision> precisions{
       {Config::Precision::automatic, Config::Precision::f32, Config::Precision::bf16}};
-  return {"device",
-          "What computes.",
-          {field("device.kind", device, &Device::kind, kinds, "", "auto: a GPU where there is one."),
-           field("device.dtype", device, &Device::dtype, precisions, "",
-                 "Type of activations and of the weights computed with; parameters, moments and sums are f32 "
-                 "always. auto: bf16 where the device multiplies it faster."),
-           field("device.threads", device, &Device::threads, Integer{.min = 0, .max = 4096}, "threads",
-                 "CPU threads. 0: one for each core.")}};
+  return {
+      "device",
+      "What computes.",
+      {field(kOptional, "device.kind", device, &Device::kind, kinds, "", "auto: a GPU where there is one."),
+       field(kOptional, "device.dtype", device, &Device::dtype, precisions, "",
+             "Type of activations and of the weights computed with; parameters, moments and sums are f32 "
+             "always. auto: bf16 where the device multiplies it faster."),
+       field(kOptional, "device.threads", device, &Device::threads, Integer{.min = 0, .max = 4096}, "threads",
+             "CPU threads. 0: one for each core.")}};
 }
 
 }  // namespace

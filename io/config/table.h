@@ -16,6 +16,7 @@ struct Field {
   std::string unit;      // "tokens"; empty: none
   std::string meaning;
   bool required = false;
+  bool fixed = false;  // cannot change once the run has begun
   std::function<void(const Yaml&, Config&)> read;
   std::function<std::string(const Config&)> print;
 

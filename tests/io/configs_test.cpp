@@ -1,12 +1,11 @@
 // The configs that come with the project, and the page about them.
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <set>
 #include <string>
 
 #include "io/config.h"
+#include "io/file.h"
 #include "tests/support/catch.h"
 
 using namespace genesis;
@@ -16,12 +15,6 @@ namespace {
 const std::filesystem::path kSource = GENESIS_SOURCE_DIR;
 
 Config shipped(const std::string& name) { return load_config(kSource / "configs" / (name + ".yaml")); }
-
-std::string contents(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  REQUIRE(file.is_open());
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
 
 }  // namespace
 
@@ -64,7 +57,7 @@ TEST_CASE("a recurrent config is its dense one and a recurrence") {
 
 TEST_CASE("docs/config.md is what the table says") {
   // After a change to the table: genesis_train --help-config=markdown > docs/config.md
-  CHECK(contents(kSource / "docs" / "config.md") == config_markdown());
+  CHECK(read_text_file(kSource / "docs" / "config.md") == config_markdown());
 }
 
 TEST_CASE("the help names every key that a printed config has") {
