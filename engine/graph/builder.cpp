@@ -1,0 +1,87 @@
+#include "engine/graph/builder.h"
+
+#include "engine/ops/op.h"
+#include "kernels/common/error.h"
+
+namespace genesis {
+
+NodeId append_node(Graph& graph, Node node, const std::vector<std::string>& out_names) {
+  const OpDef& def = op_def(node.op);
+  const std::vector<ValueType> types = def.infer(graph, node);
+  require(types.size() == out_names.size(), "a name for every output");
+  for (size_t i = 0; i < types.size(); ++i) {
+    if (out_names[i].empty()) {
+      node.out.push_back(kNone);
+      continue;
+    }
+    Value v{out_names[i], types[i].shape, types[i].dtype, Role::activation, kNone};
+    if (def.in_place && i == 0) v.in_place_of = node.in[0];
+    node.out.push_back(graph.add_value(std::move(v)));
+  }
+  graph.nodes.push_back(std::move(node));
+  return NodeId(graph.nodes.size()) - 1;
+}
+
+ValueId Builder::persistent(const std::string& name, Shape shape, DType dtype, Role role) {
+  return graph_.add_value({name, shape, dtype, role, kNone});
+}
+
+NodeId Builder::append(Op op, Attrs attrs, std::vector<ValueId> in, std::vector<std::string> out_names,
+                       std::vector<ValueId> into) {
+  Node node;
+  node.op = op;
+  node.attrs = std::move(attrs);
+  node.in = std::move(in);
+  node.into = std::move(into);
+  node.phase = phase_;
+  node.execution = execution_;
+  for (std::string& name : out_names) {
+    if (!name.empty()) name = prefix_ + name;
+  }
+  return append_node(graph_, std::move(node), out_names);
+}
+
+ValueId Builder::embedding(const std::string& name, ValueId tokens, ValueId table) {
+  return graph_.nodes[size_t(append(Op::embedding, {}, {tokens, table}, {name}))].out[0];
+}
+
+Builder::Norm Builder::rmsnorm(const std::string& name, ValueId x, ValueId residual, ValueId weight,
+                               float eps) {
+  const std::string h_name = residual == kNone ? "" : name + ".h";
+  const NodeId n = append(Op::rmsnorm, NormAttrs{eps}, {x, residual, weight}, {h_name, name, name + ".rstd"});
+  const Node& node = graph_.nodes[size_t(n)];
+  return {residual == kNone ? x : node.out[0], node.out[1]};
+}
+
+ValueId Builder::linear(const std::string& name, ValueId x, ValueId weight) {
+  const MatMulAttrs attrs{.transpose_b = true};
+  return graph_.nodes[size_t(append(Op::matmul, attrs, {x, weight}, {name}))].out[0];
+}
+
+ValueId Builder::rope(const std::string& name, ValueId qkv, ValueId positions, const RopeAttrs& attrs) {
+  return graph_.nodes[size_t(append(Op::rope, attrs, {qkv, positions}, {name}))].out[0];
+}
+
+ValueId Builder::attention(const std::string& name, ValueId qkv, ValueId positions,
+                           const AttentionAttrs& attrs) {
+  const NodeId n =
+      append(Op::attention, attrs, {qkv, attrs.document_mask ? positions : kNone}, {name, name + ".lse"});
+  return graph_.nodes[size_t(n)].out[0];
+}
+
+ValueId Builder::attention_cached(const std::string& name, ValueId qkv, ValueId first, ValueId k_cache,
+                                  ValueId v_cache, const AttentionAttrs& attrs) {
+  const NodeId n = append(Op::attention_cached, attrs, {qkv, first}, {name}, {k_cache, v_cache});
+  return graph_.nodes[size_t(n)].out[0];
+}
+
+ValueId Builder::swiglu(const std::string& name, ValueId gate_up, float clamp) {
+  return graph_.nodes[size_t(append(Op::swiglu, SwiGluAttrs{clamp}, {gate_up}, {name}))].out[0];
+}
+
+void Builder::head_loss(ValueId x, ValueId weight, ValueId targets, ValueId loss_and_count,
+                        const HeadLossAttrs& attrs) {
+  append(Op::head_loss, attrs, {x, weight, targets}, {}, {loss_and_count});
+}
+
+}  // namespace genesis

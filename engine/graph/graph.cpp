@@ -1,0 +1,186 @@
+#include "engine/graph/graph.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/ops/op.h"
+#include "kernels/common/error.h"
+
+namespace genesis {
+
+const char* name_of(Role role) {
+  constexpr const char* kNames[kRoles] = {"input",  "parameter", "master", "gradient",
+                                          "moment", "cache",     "result", "activation"};
+  return kNames[int(role)];
+}
+
+const char* name_of(Phase phase) {
+  constexpr const char* kNames[] = {"begin", "micro", "update"};
+  return kNames[int(phase)];
+}
+
+ValueId Graph::add_value(Value v) {
+  values.push_back(std::move(v));
+  return ValueId(values.size()) - 1;
+}
+
+ValueId Graph::find(std::string_view name) const {
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i].name == name) return ValueId(i);
+  }
+  return kNone;
+}
+
+ValueId Graph::at(std::string_view name) const {
+  const ValueId id = find(name);
+  check(id != kNone, fmt::format("the graph has no value named '{}'", name));
+  return id;
+}
+
+std::vector<ValueId> Graph::with_role(Role role) const {
+  std::vector<ValueId> ids;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i].role == role) ids.push_back(ValueId(i));
+  }
+  return ids;
+}
+
+ValueId Graph::storage_of(ValueId id) const {
+  while (value(id).in_place_of != kNone) id = value(id).in_place_of;
+  return id;
+}
+
+namespace {
+
+std::string names(const Graph& graph, const std::vector<ValueId>& ids) {
+  std::string s;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    s += i ? ", " : "";
+    s += ids[i] == kNone ? "-" : graph.value(ids[i]).name;
+  }
+  return s;
+}
+
+std::string describe(const Value& v) { return fmt::format("{}{}", name_of(v.dtype), v.shape.to_string()); }
+
+std::string describe(const Graph& graph, const Node& node) {
+  std::string s =
+      fmt::format("{:<6} {}({})", name_of(node.phase), op_def(node.op).name, names(graph, node.in));
+  if (!node.out.empty()) {
+    s += " -> ";
+    for (size_t i = 0; i < node.out.size(); ++i) {
+      s += i ? ", " : "";
+      if (node.out[i] == kNone) {
+        s += "-";
+      } else {
+        const Value& v = graph.value(node.out[i]);
+        s += v.name + ":" + describe(v);
+        if (v.in_place_of != kNone) s += " in place";
+      }
+    }
+  }
+  if (!node.into.empty()) s += fmt::format(" into {}", names(graph, node.into));
+  const std::string attrs = to_string(node.attrs);
+  if (!attrs.empty()) s += fmt::format(" {{{}}}", attrs);
+  if (node.recompute) s += " recompute";
+  return s;
+}
+
+}  // namespace
+
+std::string to_string(const Graph& graph) {
+  std::string s;
+  for (const Node& node : graph.nodes) s += describe(graph, node) + "\n";
+  for (const Value& v : graph.values) {
+    if (v.role != Role::activation) s += fmt::format("{} {}:{}\n", name_of(v.role), v.name, describe(v));
+  }
+  return s;
+}
+
+namespace {
+
+class Verifier {
+ public:
+  explicit Verifier(const Graph& graph) : graph_(graph), state_(graph.values.size(), State::absent) {}
+
+  void run() {
+    check_names();
+    for (const Node& node : graph_.nodes) check_node(node);
+  }
+
+ private:
+  enum class State : uint8_t { absent, present, overwritten };
+
+  void check_names() {
+    std::vector<std::string_view> names;
+    for (size_t i = 0; i < graph_.values.size(); ++i) {
+      names.push_back(graph_.values[i].name);
+      if (graph_.values[i].role != Role::activation && graph_.values[i].role != Role::result) {
+        state_[i] = State::present;
+      }
+    }
+    std::sort(names.begin(), names.end());
+    const auto twice = std::adjacent_find(names.begin(), names.end());
+    check(twice == names.end(),
+          fmt::format("graph: two values are named '{}'", twice == names.end() ? "" : *twice));
+  }
+
+  void fail(const Node& node, const std::string& what) const {
+    throw Error(fmt::format("graph: {} in: {}", what, describe(graph_, node)));
+  }
+
+  void check_node(const Node& node) {
+    if (!phases_in_order(node)) fail(node, "a node of an earlier phase after a later one");
+    for (ValueId id : node.in) {
+      if (id == kNone) continue;
+      if (id < 0 || size_t(id) >= graph_.values.size()) fail(node, "a value id out of range");
+      const State s = state_[size_t(id)];
+      if (s == State::absent) fail(node, "use of '" + graph_.value(id).name + "' before it is assigned");
+      if (s == State::overwritten)
+        fail(node, "use of '" + graph_.value(id).name + "' after it was overwritten");
+    }
+    for (ValueId id : node.into) {
+      if (graph_.value(id).role == Role::activation)
+        fail(node, "a change to '" + graph_.value(id).name + "', an activation");
+      state_[size_t(id)] = State::present;
+    }
+    check_outputs(node);
+  }
+
+  void check_outputs(const Node& node) {
+    const OpDef& def = op_def(node.op);
+    const std::vector<ValueType> types = def.infer(graph_, node);
+    if (types.size() != node.out.size()) fail(node, "wrong number of outputs");
+    for (size_t i = 0; i < types.size(); ++i) {
+      const ValueId id = node.out[i];
+      if (id == kNone) continue;
+      const Value& v = graph_.value(id);
+      if (state_[size_t(id)] != State::absent) fail(node, "second assignment of '" + v.name + "'");
+      if (!(v.shape == types[i].shape) || v.dtype != types[i].dtype)
+        fail(node, "wrong type of '" + v.name + "'");
+      state_[size_t(id)] = State::present;
+      if (v.in_place_of != kNone) {
+        if (!def.in_place || i != 0 || v.in_place_of != node.in[0])
+          fail(node, "'" + v.name + "' can't be in place");
+        state_[size_t(node.in[0])] = State::overwritten;
+      }
+    }
+  }
+
+  bool phases_in_order(const Node& node) {
+    if (node.phase < phase_) return false;
+    phase_ = node.phase;
+    return true;
+  }
+
+  const Graph& graph_;
+  std::vector<State> state_;
+  Phase phase_ = Phase::begin;
+};
+
+}  // namespace
+
+void verify(const Graph& graph) { Verifier(graph).run(); }
+
+}  // namespace genesis

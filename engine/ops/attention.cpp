@@ -1,0 +1,140 @@
+#include "kernels/attention/attention.h"
+
+#include <cmath>
+
+#include "engine/ops/helpers.h"
+#include "engine/passes/differentiate.h"
+
+namespace genesis::ops {
+namespace {
+
+AttentionShape shape_of(const AttentionAttrs& a, DType dtype) {
+  return {a.B, a.T, a.H, a.KV, a.K, dtype, 1.f / std::sqrt(float(a.K))};
+}
+
+AttentionShape shape_of(const Graph& g, const Node& n) {
+  return shape_of(std::get<AttentionAttrs>(n.attrs), input(g, n, 0).dtype);
+}
+
+void check_qkv(const Graph& g, const Node& n) {
+  const auto& a = std::get<AttentionAttrs>(n.attrs);
+  check_input(a.KV > 0 && a.H % a.KV == 0 && a.K % 8 == 0 && a.K <= 256, g, n,
+              "H a multiple of KV and K a multiple of 8 up to 256");
+  check_input(input(g, n, 0).shape == Shape{int64_t(a.B) * a.T, int64_t(a.H + 2 * a.KV) * a.K}, g, n,
+              "qkv [B T, (H + 2 KV) K]");
+}
+
+// in: qkv, positions or none -> out [B T, H K], lse [B, H, T]
+std::vector<ValueType> infer(const Graph& g, const Node& n) {
+  check_qkv(g, n);
+  const auto& a = std::get<AttentionAttrs>(n.attrs);
+  return {{{int64_t(a.B) * a.T, int64_t(a.H) * a.K}, input(g, n, 0).dtype}, {{a.B, a.H, a.T}, DType::f32}};
+}
+
+void grad(Differentiator& d, NodeId id) {
+  const Node n = d.node(id);
+  d.contribute(n.in[0],
+               d.append(id, Op::attention_backward, n.attrs,
+                        {n.in[0], n.in[1], n.out[0], n.out[1], d.grad(n.out[0])}, {d.grad_name(n.in[0])})[0]);
+}
+
+Run prepare_cpu(const BoundNode& b) {
+  AttentionForward a;
+  a.shape = shape_of(b.graph, b.node);
+  a.qkv = b.in[0];
+  a.positions = as<int32_t>(b.in[1]);
+  a.out = b.out[0];
+  a.lse = as<float>(b.out[1]);
+  a.workspace = b.workspace;
+  return [a](Stream) { cpu::attention_forward(a); };
+}
+
+size_t workspace(const Graph& g, const Node& n) { return cpu::attention_forward_workspace(shape_of(g, n)); }
+
+// Two products of T x T x K a head, of which causality leaves half.
+Cost cost(const Graph& g, const Node& n) {
+  const auto& a = std::get<AttentionAttrs>(n.attrs);
+  return {2. * double(a.B) * a.H * double(a.T) * a.T * a.K, bytes_touched(g, n)};
+}
+
+// in: qkv, positions or none, out, lse, d_out -> d_qkv
+std::vector<ValueType> infer_backward(const Graph& g, const Node& n) {
+  check_qkv(g, n);
+  return {type_of(input(g, n, 0))};
+}
+
+Run prepare_backward_cpu(const BoundNode& b) {
+  AttentionBackward a;
+  a.shape = shape_of(b.graph, b.node);
+  a.qkv = b.in[0];
+  a.positions = as<int32_t>(b.in[1]);
+  a.out = b.in[2];
+  a.lse = as<float>(b.in[3]);
+  a.d_out = b.in[4];
+  a.d_qkv = b.out[0];
+  a.workspace = b.workspace;
+  return [a](Stream) { cpu::attention_backward(a); };
+}
+
+size_t workspace_backward(const Graph& g, const Node& n) {
+  return cpu::attention_backward_workspace(shape_of(g, n));
+}
+
+Cost cost_backward(const Graph& g, const Node& n) {  // five products instead of two
+  const Cost forward = cost(g, n);
+  return {2.5 * forward.flops, forward.bytes};
+}
+
+// in: qkv [n, (H + 2 KV) K], first [1]; into: k_cache, v_cache [T_max, KV, K] -> out [n, H K]. attrs.T is n.
+std::vector<ValueType> infer_cached(const Graph& g, const Node& n) {
+  check_qkv(g, n);
+  const auto& a = std::get<AttentionAttrs>(n.attrs);
+  check_input(a.B == 1 && n.into.size() == 2, g, n, "one sequence, and a cache of keys and one of values");
+  return {{{int64_t(a.T), int64_t(a.H) * a.K}, input(g, n, 0).dtype}};
+}
+
+Run prepare_cached_cpu(const BoundNode& b) {
+  const auto& attrs = b.attrs<AttentionAttrs>();
+  AttentionCached a;
+  a.n = attrs.T;
+  a.T_max = b.into_value(0).shape[0];
+  a.H = attrs.H;
+  a.KV = attrs.KV;
+  a.K = attrs.K;
+  a.dtype = b.in_value(0).dtype;
+  a.scale = 1.f / std::sqrt(float(attrs.K));
+  a.first = as<int32_t>(b.in[1]);
+  a.qkv = b.in[0];
+  a.k_cache = b.into[0];
+  a.v_cache = b.into[1];
+  a.out = b.out[0];
+  return [a](Stream) { cpu::attention_cached(a); };
+}
+
+Cost cost_cached(const Graph& g, const Node& n) {
+  const auto& a = std::get<AttentionAttrs>(n.attrs);
+  return {4. * a.T * a.H * a.K * double(g.value(n.into[0]).shape[0]), bytes_touched(g, n)};
+}
+
+}  // namespace
+
+const OpDef kAttention{.op = Op::attention,
+                       .name = "attention",
+                       .infer = infer,
+                       .grad = grad,
+                       .workspace = workspace,
+                       .cost = cost,
+                       .cpu = prepare_cpu};
+const OpDef kAttentionBackward{.op = Op::attention_backward,
+                               .name = "attention_backward",
+                               .infer = infer_backward,
+                               .workspace = workspace_backward,
+                               .cost = cost_backward,
+                               .cpu = prepare_backward_cpu};
+const OpDef kAttentionCached{.op = Op::attention_cached,
+                             .name = "attention_cached",
+                             .infer = infer_cached,
+                             .cost = cost_cached,
+                             .cpu = prepare_cached_cpu};
+
+}  // namespace genesis::ops

@@ -1,0 +1,45 @@
+#include "kernels/elementwise/elementwise.h"
+
+#include "engine/ops/helpers.h"
+
+namespace genesis::ops {
+namespace {
+
+// in: a, b -> a + b
+std::vector<ValueType> infer_add(const Graph& g, const Node& n) {
+  const Value &a = input(g, n, 0), &b = input(g, n, 1);
+  check_input(a.shape == b.shape && a.dtype == b.dtype, g, n, "two arrays of one type");
+  return {type_of(a)};
+}
+
+Run prepare_add_cpu(const BoundNode& b) {
+  Add a;
+  a.n = b.in_value(0).shape.elements();
+  a.dtype = b.in_value(0).dtype;
+  a.a = b.in[0];
+  a.b = b.in[1];
+  a.y = b.out[0];
+  return [a](Stream) { cpu::add(a); };
+}
+
+// into: any number of values, set to zero
+std::vector<ValueType> infer_zero(const Graph&, const Node&) { return {}; }
+
+Run prepare_zero_cpu(const BoundNode& b) {
+  std::vector<Zero> arrays;
+  for (size_t i = 0; i < b.into.size(); ++i) arrays.push_back({int64_t(b.into_value(i).bytes()), b.into[i]});
+  return [arrays](Stream) {
+    for (const Zero& a : arrays) cpu::zero(a);
+  };
+}
+
+Cost cost_zero(const Graph& g, const Node& n) { return {0, bytes_touched(g, n) / 2}; }
+
+}  // namespace
+
+const OpDef kAdd{
+    .op = Op::add, .name = "add", .infer = infer_add, .cost = elementwise_cost<1>, .cpu = prepare_add_cpu};
+const OpDef kZero{
+    .op = Op::zero, .name = "zero", .infer = infer_zero, .cost = cost_zero, .cpu = prepare_zero_cpu};
+
+}  // namespace genesis::ops

@@ -1,0 +1,79 @@
+#include "kernels/embedding/embedding.h"
+
+#include "engine/ops/helpers.h"
+#include "engine/passes/differentiate.h"
+
+namespace genesis::ops {
+namespace {
+
+// in: tokens [.., rows], table [V, D] -> y [rows, D]
+std::vector<ValueType> infer(const Graph& g, const Node& n) {
+  const Value &tokens = input(g, n, 0), &table = input(g, n, 1);
+  check_input(tokens.dtype == DType::i32 && table.shape.rank() == 2, g, n, "tokens i32 and a table [V, D]");
+  return {{{tokens.shape.elements(), table.shape[1]}, table.dtype}};
+}
+
+void grad(Differentiator& d, NodeId id) {
+  const Node n = d.node(id);
+  d.append(id, Op::embedding_backward, {}, {n.in[0], d.grad(n.out[0])}, {}, {d.gradient_buffer(n.in[1])});
+}
+
+Run prepare_cpu(const BoundNode& b) {
+  EmbeddingForward a;
+  a.rows = b.in_value(0).shape.elements();
+  a.V = b.in_value(1).shape[0];
+  a.D = b.in_value(1).shape[1];
+  a.dtype = b.in_value(1).dtype;
+  a.tokens = as<int32_t>(b.in[0]);
+  a.table = b.in[1];
+  a.y = b.out[0];
+  return [a](Stream) { cpu::embedding_forward(a); };
+}
+
+Cost cost(const Graph& g, const Node& n) {  // of the table only the rows that are read
+  return {0, 2. * double(g.value(n.out[0]).bytes()) + double(input(g, n, 0).bytes())};
+}
+
+// in: tokens, dy; into: d_table
+std::vector<ValueType> infer_backward(const Graph& g, const Node& n) {
+  const Value& dy = input(g, n, 1);
+  check_input(dy.shape.rank() == 2 && dy.shape[0] == input(g, n, 0).shape.elements(), g, n,
+              "a row of dy a token");
+  return {};
+}
+
+Run prepare_backward_cpu(const BoundNode& b) {
+  EmbeddingBackward a;
+  a.rows = b.in_value(0).shape.elements();
+  a.V = b.into_value(0).shape[0];
+  a.D = b.into_value(0).shape[1];
+  a.dtype = b.in_value(1).dtype;
+  a.tokens = as<int32_t>(b.in[0]);
+  a.dy = b.in[1];
+  a.d_table = as<float>(b.into[0]);
+  a.workspace = b.workspace;
+  return [a](Stream) { cpu::embedding_backward(a); };
+}
+
+size_t workspace_backward(const Graph& g, const Node& n) {
+  return cpu::embedding_backward_workspace(input(g, n, 0).shape.elements(), g.value(n.into[0]).shape[0]);
+}
+
+Cost cost_backward(const Graph& g, const Node& n) {
+  const Value& dy = input(g, n, 1);
+  const double elements = double(dy.shape.elements());
+  return {elements, double(dy.bytes()) + 8. * elements};
+}
+
+}  // namespace
+
+const OpDef kEmbedding{
+    .op = Op::embedding, .name = "embedding", .infer = infer, .grad = grad, .cost = cost, .cpu = prepare_cpu};
+const OpDef kEmbeddingBackward{.op = Op::embedding_backward,
+                               .name = "embedding_backward",
+                               .infer = infer_backward,
+                               .workspace = workspace_backward,
+                               .cost = cost_backward,
+                               .cpu = prepare_backward_cpu};
+
+}  // namespace genesis::ops

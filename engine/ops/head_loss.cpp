@@ -1,0 +1,134 @@
+// The output layer and the cross-entropy as one op, so that logits exist for one chunk of tokens at a time.
+// With a gradient, the chunk's logits become their own gradient and are used up at once: they are never
+// computed twice. That works because nothing but the sum of losses itself depends on the loss.
+#include "engine/ops/helpers.h"
+#include "engine/passes/differentiate.h"
+#include "kernels/cross_entropy/cross_entropy.h"
+#include "kernels/matmul/matmul.h"
+
+namespace genesis::ops {
+namespace {
+
+constexpr size_t kAlign = 64;
+size_t aligned(size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
+
+// in: x [rows, D], weight [V, D], targets; into: loss_and_count [2], with a gradient also d_weight -> then
+// d_x
+std::vector<ValueType> infer(const Graph& g, const Node& n) {
+  const auto& attrs = std::get<HeadLossAttrs>(n.attrs);
+  const Value &x = input(g, n, 0), &weight = input(g, n, 1), &targets = input(g, n, 2);
+  check_input(x.shape.rank() == 2 && weight.shape.rank() == 2 && x.shape[1] == weight.shape[1], g, n,
+              "x [rows, D] and a weight [V, D]");
+  check_input(targets.dtype == DType::i32 && targets.shape.elements() == x.shape[0], g, n,
+              "a target i32 a row");
+  require(attrs.chunk > 0, "head_loss has a chunk size");
+  if (!attrs.with_gradient) return {};
+  return {type_of(x)};
+}
+
+void grad(Differentiator& d, NodeId id) {
+  const ValueId x = d.node(id).in[0], weight = d.node(id).in[1];
+  const ValueId buffer = d.gradient_buffer(weight);
+  const Value v = d.graph().value(x);
+  const ValueId dx = d.graph().add_value({d.grad_name(x), v.shape, v.dtype, Role::activation, kNone});
+  Node& n = d.graph().nodes[size_t(id)];
+  std::get<HeadLossAttrs>(n.attrs).with_gradient = true;
+  n.into.push_back(buffer);
+  n.out = {dx};
+  d.contribute(x, dx);
+}
+
+struct Chunk {
+  CrossEntropy loss;
+  cpu::MatMul logits;
+  std::unique_ptr<cpu::MatMul> d_x, d_weight;
+};
+
+Chunk make_chunk(const BoundNode& b, int64_t rows) {
+  const auto& attrs = b.attrs<HeadLossAttrs>();
+  const int64_t D = b.in_value(1).shape[1], V = b.in_value(1).shape[0];
+  const DType dtype = b.in_value(0).dtype;
+  CrossEntropy loss;
+  loss.rows = rows;
+  loss.V = loss.stride = V;
+  loss.logits_dtype = DType::f32;
+  loss.d_logits_dtype = dtype;
+  loss.z_loss = attrs.z_loss;
+  loss.logits = b.workspace;
+  loss.loss_and_count = as<float>(b.into[0]);
+  const size_t logits_bytes = aligned(size_t(attrs.chunk) * size_t(V) * sizeof(float));
+  if (attrs.with_gradient) loss.d_logits = as<char>(b.workspace) + logits_bytes;
+  const size_t d_logits_bytes =
+      attrs.with_gradient ? aligned(size_t(attrs.chunk) * size_t(V) * size_of(dtype)) : 0;
+  loss.row_loss = as<float>(as<char>(b.workspace) + logits_bytes + d_logits_bytes);
+  Chunk chunk{
+      loss,
+      cpu::MatMul({.M = rows, .N = V, .K = D, .transpose_b = true, .a = dtype, .b = dtype, .c = DType::f32}),
+      nullptr, nullptr};
+  if (attrs.with_gradient) {
+    chunk.d_x = std::make_unique<cpu::MatMul>(
+        MatMulShape{.M = rows, .N = D, .K = V, .a = dtype, .b = dtype, .c = dtype});
+    chunk.d_weight = std::make_unique<cpu::MatMul>(MatMulShape{.M = V,
+                                                               .N = D,
+                                                               .K = rows,
+                                                               .transpose_a = true,
+                                                               .a = dtype,
+                                                               .b = dtype,
+                                                               .c = DType::f32,
+                                                               .accumulate = true});
+  }
+  return chunk;
+}
+
+Run prepare_cpu(const BoundNode& b) {
+  const bool with_gradient = b.attrs<HeadLossAttrs>().with_gradient;
+  const int64_t rows = b.in_value(0).shape[0], chunk_rows = b.attrs<HeadLossAttrs>().chunk;
+  const int64_t row_bytes = b.in_value(0).shape[1] * int64_t(size_of(b.in_value(0).dtype));
+  // All chunks but perhaps the last have one shape.
+  auto whole = std::make_shared<Chunk>(make_chunk(b, std::min(rows, chunk_rows)));
+  auto last = rows % chunk_rows == 0 ? whole : std::make_shared<Chunk>(make_chunk(b, rows % chunk_rows));
+  const char* x = as<char>(b.in[0]);
+  const void* weight = b.in[1];
+  const int32_t* targets = as<int32_t>(b.in[2]);
+  char* d_x = with_gradient ? as<char>(b.out[0]) : nullptr;
+  void* d_weight = with_gradient ? b.into[1] : nullptr;
+  return [=](Stream) {
+    for (int64_t first = 0; first < rows; first += chunk_rows) {
+      const Chunk& chunk = first + chunk_rows <= rows ? *whole : *last;
+      CrossEntropy loss = chunk.loss;
+      loss.targets = targets + first;
+      const char* chunk_x = x + first * row_bytes;
+      chunk.logits(chunk_x, weight, const_cast<void*>(loss.logits));
+      cpu::cross_entropy(loss);
+      if (with_gradient) {
+        (*chunk.d_x)(loss.d_logits, weight, d_x + first * row_bytes);
+        (*chunk.d_weight)(loss.d_logits, chunk_x, d_weight);
+      }
+    }
+  };
+}
+
+size_t workspace(const Graph& g, const Node& n) {
+  const auto& attrs = std::get<HeadLossAttrs>(n.attrs);
+  const size_t logits = size_t(attrs.chunk) * size_t(input(g, n, 1).shape[0]);
+  const size_t d_logits = attrs.with_gradient ? aligned(logits * size_of(input(g, n, 0).dtype)) : 0;
+  return aligned(logits * sizeof(float)) + d_logits + size_t(attrs.chunk) * sizeof(float);
+}
+
+Cost cost(const Graph& g, const Node& n) {
+  const Value& weight = input(g, n, 1);
+  const double product = 2. * double(input(g, n, 0).shape[0]) * double(weight.shape.elements());
+  return {std::get<HeadLossAttrs>(n.attrs).with_gradient ? 3 * product : product, bytes_touched(g, n)};
+}
+
+}  // namespace
+
+const OpDef kHeadLoss{.op = Op::head_loss,
+                      .name = "head_loss",
+                      .infer = infer,
+                      .grad = grad,
+                      .workspace = workspace,
+                      .cost = cost,
+                      .cpu = prepare_cpu};
+
+}  // namespace genesis::ops

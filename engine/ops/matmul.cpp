@@ -1,0 +1,68 @@
+#include "kernels/matmul/matmul.h"
+
+#include "engine/ops/helpers.h"
+#include "engine/passes/differentiate.h"
+
+namespace genesis::ops {
+namespace {
+
+// in: a, b -> c = op(a) op(b); or into: c += op(a) op(b)
+MatMulShape shape_of(const Graph& g, const Node& n) {
+  const auto& attrs = std::get<MatMulAttrs>(n.attrs);
+  const Value &a = input(g, n, 0), &b = input(g, n, 1);
+  MatMulShape s;
+  s.transpose_a = attrs.transpose_a;
+  s.transpose_b = attrs.transpose_b;
+  s.M = a.shape[attrs.transpose_a ? 1 : 0];
+  s.K = a.shape[attrs.transpose_a ? 0 : 1];
+  s.N = b.shape[attrs.transpose_b ? 0 : 1];
+  s.a = a.dtype;
+  s.b = b.dtype;
+  s.accumulate = !n.into.empty();
+  s.c = s.accumulate || attrs.f32_out ? DType::f32 : a.dtype;
+  return s;
+}
+
+std::vector<ValueType> infer(const Graph& g, const Node& n) {
+  const Value &a = input(g, n, 0), &b = input(g, n, 1);
+  check_input(a.shape.rank() == 2 && b.shape.rank() == 2 && a.dtype == b.dtype, g, n,
+              "two matrices of one type");
+  const MatMulShape s = shape_of(g, n);
+  check_input(b.shape[std::get<MatMulAttrs>(n.attrs).transpose_b ? 1 : 0] == s.K, g, n,
+              "inner sizes that agree");
+  if (s.accumulate) {
+    check_input(g.value(n.into[0]).shape == Shape{s.M, s.N}, g, n, "a sum of the product's shape");
+    return {};
+  }
+  return {{{s.M, s.N}, s.c}};
+}
+
+void grad(Differentiator& d, NodeId id) {
+  const Node n = d.node(id);
+  const auto& attrs = std::get<MatMulAttrs>(n.attrs);
+  require(!attrs.transpose_a && attrs.transpose_b && d.graph().value(n.in[1]).role == Role::parameter,
+          "the gradient of a product is that of a linear layer");
+  const ValueId x = n.in[0], weight = n.in[1], dy = d.grad(n.out[0]);
+  d.append(id, Op::matmul, MatMulAttrs{.transpose_a = true}, {dy, x}, {}, {d.gradient_buffer(weight)});
+  if (d.wanted(x))
+    d.contribute(x, d.append(id, Op::matmul, MatMulAttrs{}, {dy, weight}, {d.grad_name(x)})[0]);
+}
+
+Run prepare_cpu(const BoundNode& b) {
+  auto product = std::make_shared<cpu::MatMul>(shape_of(b.graph, b.node));
+  const void *x = b.in[0], *w = b.in[1];
+  void* c = b.out.empty() ? b.into[0] : b.out[0];
+  return [product, x, w, c](Stream) { (*product)(x, w, c); };
+}
+
+Cost cost(const Graph& g, const Node& n) {
+  const MatMulShape s = shape_of(g, n);
+  return {2. * double(s.M) * double(s.N) * double(s.K), bytes_touched(g, n)};
+}
+
+}  // namespace
+
+const OpDef kMatMul{
+    .op = Op::matmul, .name = "matmul", .infer = infer, .grad = grad, .cost = cost, .cpu = prepare_cpu};
+
+}  // namespace genesis::ops

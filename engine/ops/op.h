@@ -1,0 +1,74 @@
+// What the engine knows of an op. The table is an explicit list (engine/ops/table.cpp); a new op is one
+// kernel folder, one file here, one line there.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+#include "engine/graph/graph.h"
+#include "kernels/common/stream.h"
+
+namespace genesis {
+
+class Differentiator;  // engine/passes/differentiate.h
+
+struct ValueType {
+  Shape shape;
+  DType dtype;
+};
+
+struct Cost {
+  double flops = 0;
+  double bytes = 0;  // read and written, each array once
+};
+
+// A node whose storage is known.
+struct BoundNode {
+  const Graph& graph;
+  const Node& node;
+  std::vector<void*> in, out, into;  // device addresses, null for kNone
+  void* workspace = nullptr;
+
+  const Value& in_value(size_t i) const { return graph.value(node.in[i]); }
+  const Value& out_value(size_t i) const { return graph.value(node.out[i]); }
+  const Value& into_value(size_t i) const { return graph.value(node.into[i]); }
+  template <class A>
+  const A& attrs() const {
+    return std::get<A>(node.attrs);
+  }
+};
+
+// Everything that can be decided before the first run is decided by prepare; what it returns only runs.
+using Run = std::function<void(Stream)>;
+using Prepare = Run (*)(const BoundNode&);
+
+struct OpDef {
+  Op op;
+  const char* name;
+  // Types of the outputs; throws Error when inputs do not fit.
+  std::vector<ValueType> (*infer)(const Graph&, const Node&);
+  // Appends nodes that add this node's contribution to its inputs' gradients. Null: not differentiable.
+  void (*grad)(Differentiator&, NodeId) = nullptr;
+  // Bytes of scratch memory while the node runs. Null: none.
+  size_t (*workspace)(const Graph&, const Node&) = nullptr;
+  Cost (*cost)(const Graph&, const Node&);
+  Prepare cpu = nullptr;
+  Prepare cuda = nullptr;
+  // Output 0 takes the storage of input 0.
+  bool in_place = false;
+  // A node that computes some outputs again more cheaply when `kept` is still there: changes a copy of the
+  // node accordingly and returns true. Null: a replay is the node itself.
+  bool (*replay_from)(Node& copy, ValueId kept) = nullptr;
+};
+
+const OpDef& op_def(Op op);
+
+// Arithmetic and memory traffic of a node.
+Cost cost_of(const Graph& graph, const Node& node);
+size_t workspace_of(const Graph& graph, const Node& node);
+
+// Bytes of a node's inputs, outputs and accumulated values, each once (accumulated ones twice).
+double bytes_touched(const Graph& graph, const Node& node);
+
+}  // namespace genesis

@@ -1,0 +1,112 @@
+#include "engine/ops/helpers.h"
+#include "kernels/adamw/adamw.h"
+#include "kernels/grad_norm/grad_norm.h"
+
+namespace genesis::ops {
+namespace {
+
+// in: loss_and_count, then the gradients; into: norm_and_scale
+std::vector<ValueType> infer_norm(const Graph& g, const Node& n) {
+  for (size_t i = 1; i < n.in.size(); ++i) {
+    check_input(input(g, n, i).dtype == DType::f32, g, n, "gradients in f32");
+  }
+  return {};
+}
+
+std::vector<GradTensor> gradients(const Graph& g, const Node& n) {
+  std::vector<GradTensor> tensors;
+  for (size_t i = 1; i < n.in.size(); ++i) tensors.push_back({nullptr, input(g, n, i).shape.elements()});
+  return tensors;
+}
+
+Run prepare_norm_cpu(const BoundNode& b) {
+  auto tensors = gradients(b.graph, b.node);
+  GradNorm a;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    tensors[i].grad = as<float>(b.in[i + 1]);
+    a.elements += tensors[i].n;
+  }
+  a.count = int64_t(tensors.size());
+  a.max_norm = b.attrs<GradNormAttrs>().max_norm;
+  a.loss_and_count = as<float>(b.in[0]);
+  a.norm_and_scale = as<float>(b.into[0]);
+  a.workspace = b.workspace;
+  return [a, tensors](Stream) {
+    GradNorm call = a;
+    call.tensors = tensors.data();
+    cpu::grad_norm(call);
+  };
+}
+
+size_t workspace_norm(const Graph& g, const Node& n) {
+  const auto tensors = gradients(g, n);
+  return cpu::grad_norm_workspace(tensors.data(), int64_t(tensors.size()));
+}
+
+Cost cost_norm(const Graph& g, const Node& n) {
+  const double bytes = bytes_touched(g, n);
+  return {bytes / 2, bytes};
+}
+
+// in: step [3], norm_and_scale [2], then the gradients
+// into: masters, first moments, second moments, then compute copies (none where the master is computed with),
+//       each as many as there are gradients
+std::vector<ValueType> infer_adamw(const Graph& g, const Node& n) {
+  const size_t count = n.in.size() - 2;
+  check_input(n.into.size() == 3 * count || n.into.size() == 4 * count, g, n,
+              "a master, two moments and perhaps a copy a gradient");
+  for (size_t i = 0; i < n.into.size(); ++i) {
+    check_input(g.value(n.into[i]).shape == input(g, n, 2 + i % count).shape, g, n,
+                "tensors of their gradient's shape");
+  }
+  check_input(std::get<AdamWAttrs>(n.attrs).weight_decay.size() == count, g, n, "a weight decay a tensor");
+  return {};
+}
+
+Run prepare_adamw_cpu(const BoundNode& b) {
+  const auto& attrs = b.attrs<AdamWAttrs>();
+  const size_t count = b.in.size() - 2;
+  std::vector<AdamWTensor> tensors(count);
+  AdamW a;
+  for (size_t i = 0; i < count; ++i) {
+    AdamWTensor& t = tensors[i];
+    t.grad = as<float>(b.in[2 + i]);
+    t.master = as<float>(b.into[i]);
+    t.m = as<float>(b.into[count + i]);
+    t.v = as<float>(b.into[2 * count + i]);
+    t.copy = b.into.size() == 4 * count ? b.into[3 * count + i] : nullptr;
+    t.n = b.in_value(2 + i).shape.elements();
+    t.weight_decay = attrs.weight_decay[i];
+    a.elements += t.n;
+  }
+  a.count = int64_t(count);
+  a.beta1 = attrs.beta1;
+  a.beta2 = attrs.beta2;
+  a.eps = attrs.eps;
+  a.step = as<AdamWStep>(b.in[0]);
+  a.norm_and_scale = as<float>(b.in[1]);
+  return [a, tensors](Stream) {
+    AdamW call = a;
+    call.tensors = tensors.data();
+    cpu::adamw(call);
+  };
+}
+
+Cost cost_adamw(const Graph& g, const Node& n) {
+  double elements = 0;
+  for (size_t i = 2; i < n.in.size(); ++i) elements += double(input(g, n, i).shape.elements());
+  return {15 * elements, bytes_touched(g, n)};
+}
+
+}  // namespace
+
+const OpDef kGradNorm{.op = Op::grad_norm,
+                      .name = "grad_norm",
+                      .infer = infer_norm,
+                      .workspace = workspace_norm,
+                      .cost = cost_norm,
+                      .cpu = prepare_norm_cpu};
+const OpDef kAdamW{
+    .op = Op::adamw, .name = "adamw", .infer = infer_adamw, .cost = cost_adamw, .cpu = prepare_adamw_cpu};
+
+}  // namespace genesis::ops

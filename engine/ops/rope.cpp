@@ -1,0 +1,54 @@
+#include "kernels/rope/rope.h"
+
+#include "engine/ops/helpers.h"
+#include "engine/passes/differentiate.h"
+
+namespace genesis::ops {
+namespace {
+
+// in: qkv [rows, (H + 2 KV) K], positions [rows] -> qkv in place
+std::vector<ValueType> infer(const Graph& g, const Node& n) {
+  const auto& a = std::get<RopeAttrs>(n.attrs);
+  const Value &qkv = input(g, n, 0), &positions = input(g, n, 1);
+  check_input(qkv.shape.rank() == 2 && qkv.shape[1] == int64_t(a.H + 2 * a.KV) * a.K, g, n,
+              "qkv [rows, (H + 2 KV) K]");
+  check_input(positions.dtype == DType::i32 && positions.shape.elements() == qkv.shape[0], g, n,
+              "a position i32 a row");
+  return {type_of(qkv)};
+}
+
+void grad(Differentiator& d, NodeId id) {
+  const Node n = d.node(id);
+  auto attrs = std::get<RopeAttrs>(n.attrs);
+  attrs.inverse = !attrs.inverse;
+  d.contribute(n.in[0],
+               d.append(id, Op::rope, attrs, {d.grad(n.out[0]), n.in[1]}, {d.grad_name(n.in[0])})[0]);
+}
+
+Run prepare_cpu(const BoundNode& b) {
+  const auto& attrs = b.attrs<RopeAttrs>();
+  Rope a;
+  a.rows = b.in_value(0).shape[0];
+  a.H = attrs.H;
+  a.KV = attrs.KV;
+  a.K = attrs.K;
+  a.dtype = b.in_value(0).dtype;
+  a.interleaved = attrs.interleaved;
+  a.inverse = attrs.inverse;
+  a.theta = attrs.theta;
+  a.positions = as<int32_t>(b.in[1]);
+  a.qkv = b.out[0];
+  return [a](Stream) { cpu::rope(a); };
+}
+
+}  // namespace
+
+const OpDef kRope{.op = Op::rope,
+                  .name = "rope",
+                  .infer = infer,
+                  .grad = grad,
+                  .cost = elementwise_cost<3>,
+                  .cpu = prepare_cpu,
+                  .in_place = true};
+
+}  // namespace genesis::ops

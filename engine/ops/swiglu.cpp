@@ -1,0 +1,67 @@
+#include "kernels/swiglu/swiglu.h"
+
+#include "engine/ops/helpers.h"
+#include "engine/passes/differentiate.h"
+
+namespace genesis::ops {
+namespace {
+
+// in: gate_up [rows, 2F] -> y [rows, F]
+std::vector<ValueType> infer(const Graph& g, const Node& n) {
+  const Value& x = input(g, n, 0);
+  check_input(x.shape.rank() == 2 && x.shape[1] % 2 == 0, g, n, "gate|up [rows, 2F]");
+  return {{{x.shape[0], x.shape[1] / 2}, x.dtype}};
+}
+
+void grad(Differentiator& d, NodeId id) {
+  const Node n = d.node(id);
+  d.contribute(n.in[0], d.append(id, Op::swiglu_backward, n.attrs, {d.grad(n.out[0]), n.in[0]},
+                                 {d.grad_name(n.in[0])})[0]);
+}
+
+Run prepare_cpu(const BoundNode& b) {
+  SwiGluForward a;
+  a.rows = b.out_value(0).shape[0];
+  a.F = b.out_value(0).shape[1];
+  a.dtype = b.out_value(0).dtype;
+  a.clamp = b.attrs<SwiGluAttrs>().clamp;
+  a.gate_up = b.in[0];
+  a.y = b.out[0];
+  return [a](Stream) { cpu::swiglu_forward(a); };
+}
+
+// in: dy [rows, F], gate_up [rows, 2F] -> d_gate_up
+std::vector<ValueType> infer_backward(const Graph& g, const Node& n) {
+  const Value &dy = input(g, n, 0), &x = input(g, n, 1);
+  check_input(dy.shape.rank() == 2 && x.shape == Shape{dy.shape[0], 2 * dy.shape[1]}, g, n,
+              "dy [rows, F] and gate|up [rows, 2F]");
+  return {type_of(x)};
+}
+
+Run prepare_backward_cpu(const BoundNode& b) {
+  SwiGluBackward a;
+  a.rows = b.in_value(0).shape[0];
+  a.F = b.in_value(0).shape[1];
+  a.dtype = b.in_value(0).dtype;
+  a.clamp = b.attrs<SwiGluAttrs>().clamp;
+  a.dy = b.in[0];
+  a.gate_up = b.in[1];
+  a.d_gate_up = b.out[0];
+  return [a](Stream) { cpu::swiglu_backward(a); };
+}
+
+}  // namespace
+
+const OpDef kSwiGlu{.op = Op::swiglu,
+                    .name = "swiglu",
+                    .infer = infer,
+                    .grad = grad,
+                    .cost = elementwise_cost<5>,
+                    .cpu = prepare_cpu};
+const OpDef kSwiGluBackward{.op = Op::swiglu_backward,
+                            .name = "swiglu_backward",
+                            .infer = infer_backward,
+                            .cost = elementwise_cost<12>,
+                            .cpu = prepare_backward_cpu};
+
+}  // namespace genesis::ops

@@ -1,0 +1,159 @@
+#include "engine/passes/plan_memory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "engine/ops/op.h"
+#include "kernels/common/error.h"
+
+namespace genesis {
+namespace {
+
+size_t aligned(size_t bytes) { return (bytes + kArenaAlign - 1) / kArenaAlign * kArenaAlign; }
+
+void find_lives(const Graph& graph, MemoryPlan& plan) {
+  plan.values.resize(graph.values.size());
+  plan.workspaces.resize(graph.nodes.size());
+  for (int i = 0; i < int(graph.nodes.size()); ++i) {
+    const Node& node = graph.nodes[size_t(i)];
+    for (ValueId id : node.out) {
+      if (id == kNone || graph.value(id).role != Role::activation) continue;
+      Placement& p = plan.values[size_t(graph.storage_of(id))];
+      if (p.bytes == 0) p = {0, aligned(graph.value(id).bytes()), i, i};
+      p.last = i;
+    }
+    for (ValueId id : node.in) {
+      if (id != kNone && graph.value(id).role == Role::activation)
+        plan.values[size_t(graph.storage_of(id))].last = i;
+    }
+    plan.workspaces[size_t(i)] = {0, aligned(workspace_of(graph, node)), i, i};
+  }
+}
+
+// The lowest offset at which `p` overlaps no placed neighbour in time; neighbours are sorted by offset.
+size_t lowest_gap(const Placement& p, const std::vector<const Placement*>& placed) {
+  size_t offset = 0;
+  for (const Placement* q : placed) {
+    if (q->last < p.first || q->first > p.last) continue;
+    if (offset + p.bytes <= q->offset) break;
+    offset = std::max(offset, q->offset + q->bytes);
+  }
+  return offset;
+}
+
+size_t most_live(const std::vector<Placement*>& all, size_t nodes) {
+  std::vector<int64_t> change(nodes + 1, 0);
+  for (const Placement* p : all) {
+    change[size_t(p->first)] += int64_t(p->bytes);
+    change[size_t(p->last) + 1] -= int64_t(p->bytes);
+  }
+  int64_t live = 0, most = 0;
+  for (int64_t c : change) most = std::max(most, live += c);
+  return size_t(most);
+}
+
+}  // namespace
+
+MemoryPlan plan_memory(const Graph& graph) {
+  MemoryPlan plan;
+  find_lives(graph, plan);
+  std::vector<Placement*> all;
+  for (Placement& p : plan.values) {
+    if (p.bytes > 0) all.push_back(&p);
+  }
+  for (Placement& p : plan.workspaces) {
+    if (p.bytes > 0) all.push_back(&p);
+  }
+  plan.live_bytes = most_live(all, graph.nodes.size());
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Placement* a, const Placement* b) { return a->bytes > b->bytes; });
+  std::vector<const Placement*> placed;  // sorted by offset
+  for (Placement* p : all) {
+    p->offset = lowest_gap(*p, placed);
+    plan.bytes = std::max(plan.bytes, p->offset + p->bytes);
+    placed.insert(
+        std::upper_bound(placed.begin(), placed.end(), p,
+                         [](const Placement* a, const Placement* b) { return a->offset < b->offset; }),
+        p);
+  }
+  return plan;
+}
+
+namespace {
+
+// Who owns which bytes of the arena: start -> (end, owner).
+class Ownership {
+ public:
+  void take(size_t begin, size_t end, int owner) {
+    auto it = owners_.lower_bound(begin);
+    if (it != owners_.begin() && std::prev(it)->second.end > begin) --it;
+    while (it != owners_.end() && it->first < end) {
+      const size_t old_begin = it->first;
+      const Range old = it->second;
+      it = owners_.erase(it);
+      if (old_begin < begin) owners_[old_begin] = {begin, old.owner};
+      if (old.end > end) it = owners_.emplace(end, old).first;
+    }
+    owners_[begin] = {end, owner};
+  }
+
+  bool owns(size_t begin, size_t end, int owner) const {
+    auto it = owners_.upper_bound(begin);
+    if (it == owners_.begin()) return false;
+    --it;
+    return it->second.owner == owner && it->second.end >= end;
+  }
+
+ private:
+  struct Range {
+    size_t end;
+    int owner;
+  };
+  std::map<size_t, Range> owners_;
+};
+
+}  // namespace
+
+void check_memory_plan(const Graph& graph, const MemoryPlan& plan) {
+  Ownership bytes;
+  const auto fail = [&](const std::string& name, const char* what) {
+    throw Error(fmt::format("memory plan: '{}' {}", name, what));
+  };
+  const auto take = [&](const std::string& name, const Placement& p, size_t size, int owner) {
+    if (p.bytes < size || p.offset + size > plan.bytes || p.offset % kArenaAlign != 0)
+      fail(name, "does not fit");
+    bytes.take(p.offset, p.offset + size, owner);
+  };
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    // A workspace is scratch for this node alone: whatever was there is gone, and nothing owns it afterwards.
+    const int scratch = -1 - int(i);
+    if (const size_t size = workspace_of(graph, node)) take("workspace", plan.workspaces[i], size, scratch);
+    for (ValueId id : node.out) {
+      if (id == kNone || graph.value(id).role != Role::activation) continue;
+      const Value& v = graph.value(id);
+      if (v.in_place_of == kNone) take(v.name, plan.values[size_t(id)], v.bytes(), id);
+    }
+    // Everything the node reads or writes must still be whole after all of the node's storage is taken.
+    const auto whole = [&](ValueId id) {
+      if (id == kNone || graph.value(id).role != Role::activation) return;
+      const ValueId storage = graph.storage_of(id);
+      const Placement& p = plan.values[size_t(storage)];
+      if (!bytes.owns(p.offset, p.offset + graph.value(id).bytes(), storage)) {
+        fail(graph.value(id).name, "has lost its bytes to another value while it is in use");
+      }
+    };
+    for (ValueId id : node.in) whole(id);
+    for (ValueId id : node.out) whole(id);
+    if (const size_t size = workspace_of(graph, node)) {
+      const Placement& p = plan.workspaces[i];
+      if (!bytes.owns(p.offset, p.offset + size, scratch))
+        fail("workspace", "overlaps an output of its node");
+    }
+  }
+}
+
+}  // namespace genesis

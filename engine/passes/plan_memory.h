@@ -1,0 +1,36 @@
+// Where every activation and every workspace lies in one arena, decided before the first run.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/graph/graph.h"
+
+namespace genesis {
+
+constexpr size_t kArenaAlign = 256;  // bytes; a CUDA allocation's alignment, and four cache lines
+
+struct Placement {
+  size_t offset = 0;  // bytes from the arena's start
+  size_t bytes = 0;   // a multiple of kArenaAlign
+  int first = 0;      // index of the node that assigns it
+  int last = 0;       // index of the node that uses it last
+};
+
+struct MemoryPlan {
+  size_t bytes = 0;                   // of the arena
+  size_t live_bytes = 0;              // the most that is live at one node: no plan can be smaller
+  std::vector<Placement> values;      // by value id; bytes = 0 for what is not in the arena
+  std::vector<Placement> workspaces;  // by node id; bytes = 0 for nodes without one
+};
+
+// Values whose lives overlap never share a byte. Largest first, each at the lowest offset that is free during
+// its life.
+MemoryPlan plan_memory(const Graph& graph);
+
+// Proves a plan against the graph anew, sharing no code with plan_memory: replays the nodes in order over a
+// map from bytes to the value that owns them, and throws Error if a value is read after another has taken any
+// of its bytes, or lies outside the arena.
+void check_memory_plan(const Graph& graph, const MemoryPlan& plan);
+
+}  // namespace genesis

@@ -1,0 +1,29 @@
+// Which values of the forward pass the backward pass keeps, and which it computes again.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/graph/graph.h"
+
+namespace genesis {
+
+enum class RecomputePolicy { none, block, automatic };
+
+struct RecomputePlan {
+  std::vector<ValueId> kept;        // activations of the forward pass that live into the backward pass
+  std::vector<ValueId> recomputed;  // those that would have, and are computed again instead
+  double flops = 0;                 // of the replays, a micro-step
+};
+
+// Rewrites the backward pass so that only some of the forward values that it uses are kept; the others are
+// computed again by copies of the forward nodes, put right before their first use. A replay has the same
+// inputs bit for bit, and so the same result.
+//   none       everything is kept
+//   block      inside the executions of layers only their inputs are kept
+//   automatic  as much is kept as lets the arena of activations fit in `budget` bytes: what costs the least
+//   time
+//              a byte is given up first. Throws Error if even the cheapest plan does not fit.
+RecomputePlan recompute(Graph& graph, RecomputePolicy policy, size_t budget = 0);
+
+}  // namespace genesis

@@ -1,0 +1,66 @@
+#include "engine/runtime/executable.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "kernels/common/error.h"
+
+namespace genesis {
+
+Executable::Executable(Graph graph, Storage& storage)
+    : graph_(std::move(graph)), storage_(storage), memory_(plan_memory(graph_)) {
+  verify(graph_);
+  check_memory_plan(graph_, memory_);
+  for (const Value& v : graph_.values) {
+    if (v.role != Role::activation) storage_.bind(v);
+  }
+  storage_.reserve_arena(memory_.bytes);
+}
+
+void* Executable::address(ValueId id) const {
+  if (id == kNone) return nullptr;
+  const Value& v = graph_.value(id);
+  if (v.role != Role::activation) return storage_.bind(v);
+  return static_cast<char*>(storage_.arena()) + memory_.values[size_t(graph_.storage_of(id))].offset;
+}
+
+void Executable::prepare() {
+  for (auto& steps : steps_) steps.clear();
+  arena_ = storage_.arena();
+  const bool on_cpu = storage_.device().kind() == DeviceKind::cpu;
+  const auto addresses = [&](const std::vector<ValueId>& ids) {
+    std::vector<void*> p;
+    for (ValueId id : ids) p.push_back(address(id));
+    return p;
+  };
+  for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+    const Node& node = graph_.nodes[i];
+    const OpDef& def = op_def(node.op);
+    const Prepare prepare = on_cpu ? def.cpu : def.cuda;
+    check(prepare != nullptr, fmt::format("the op '{}' does not run on this device yet", def.name));
+    void* workspace = static_cast<char*>(arena_) + memory_.workspaces[i].offset;
+    const BoundNode bound{graph_,   node, addresses(node.in), addresses(node.out), addresses(node.into),
+                          workspace};
+    steps_[size_t(node.phase)].push_back({prepare(bound), NodeId(i), node.lane});
+  }
+}
+
+void Executable::run(Phase phase) {
+  if (arena_ == nullptr || arena_ != storage_.arena()) prepare();
+  const Stream stream = storage_.device().stream();
+  if (seconds_.empty()) {
+    for (const Step& step : steps_[size_t(phase)]) step.run(stream);
+    return;
+  }
+  using Clock = std::chrono::steady_clock;
+  for (const Step& step : steps_[size_t(phase)]) {
+    const auto start = Clock::now();
+    step.run(stream);
+    seconds_[size_t(step.node)] += std::chrono::duration<double>(Clock::now() - start).count();
+  }
+}
+
+void Executable::time_nodes(bool on) { seconds_.assign(on ? graph_.nodes.size() : 0, 0.); }
+
+}  // namespace genesis

@@ -1,0 +1,49 @@
+// A graph made ready to run: storage bound, memory planned, every node prepared. It knows no op.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "engine/graph/graph.h"
+#include "engine/ops/op.h"
+#include "engine/passes/plan_memory.h"
+#include "engine/runtime/storage.h"
+
+namespace genesis {
+
+class Executable {
+ public:
+  // Plans memory, has the plan checked, binds the graph's persistent values to the storage and makes room for
+  // the activations. Throws Error when the device cannot run one of the ops.
+  Executable(Graph graph, Storage& storage);
+
+  // Runs the nodes of one phase, in order. The arena may have moved since the last run: steps are prepared
+  // again.
+  void run(Phase phase);
+
+  const Graph& graph() const { return graph_; }
+  const MemoryPlan& memory() const { return memory_; }
+
+  // Seconds that each node has taken since timing was turned on, by node id; the CPU device only.
+  void time_nodes(bool on);
+  const std::vector<double>& node_seconds() const { return seconds_; }
+
+ private:
+  struct Step {
+    Run run;
+    NodeId node;
+    Lane lane;
+  };
+
+  void prepare();
+  void* address(ValueId id) const;
+
+  Graph graph_;
+  Storage& storage_;
+  MemoryPlan memory_;
+  std::array<std::vector<Step>, 3> steps_;  // by phase
+  void* arena_ = nullptr;                   // where the steps were prepared for
+  std::vector<double> seconds_;             // empty: not timed
+};
+
+}  // namespace genesis

@@ -1,0 +1,66 @@
+#include "engine/runtime/storage.h"
+
+#include <fmt/format.h>
+
+#include "kernels/common/error.h"
+
+namespace genesis {
+
+void* Storage::bind(const Value& value) {
+  auto it = arrays_.find(value.name);
+  if (it == arrays_.end()) {
+    it = arrays_.emplace(value.name, Array{value, Buffer(device_, value.bytes())}).first;
+  }
+  const Value& have = it->second.value;
+  check(have.shape == value.shape && have.dtype == value.dtype,
+        fmt::format("'{}' is {}{} in one graph and {}{} in another", value.name, name_of(have.dtype),
+                    have.shape.to_string(), name_of(value.dtype), value.shape.to_string()));
+  return it->second.buffer.data();
+}
+
+const Storage::Array* Storage::find(const std::string& name) const {
+  const auto it = arrays_.find(name);
+  return it == arrays_.end() ? nullptr : &it->second;
+}
+
+namespace {
+
+void check_size(const Storage::Array* array, const std::string& name, size_t bytes) {
+  check(array != nullptr, fmt::format("there is no array named '{}'", name));
+  check(array->value.bytes() == bytes,
+        fmt::format("'{}' has {} bytes, not {}", name, array->value.bytes(), bytes));
+}
+
+}  // namespace
+
+void Storage::write(const std::string& name, const void* host, size_t bytes) {
+  const Array* array = find(name);
+  check_size(array, name, bytes);
+  device_.copy_in(array->buffer.data(), host, bytes);
+}
+
+void Storage::read(const std::string& name, void* host, size_t bytes) const {
+  const Array* array = find(name);
+  check_size(array, name, bytes);
+  device_.copy_out(host, array->buffer.data(), bytes);
+}
+
+std::vector<const Storage::Array*> Storage::with_role(Role role) const {
+  std::vector<const Array*> found;
+  for (const auto& [name, array] : arrays_) {
+    if (array.value.role == role) found.push_back(&array);
+  }
+  return found;
+}
+
+size_t Storage::bytes(Role role) const {
+  size_t sum = 0;
+  for (const Array* a : with_role(role)) sum += a->value.bytes();
+  return sum;
+}
+
+void Storage::reserve_arena(size_t bytes) {
+  if (bytes > arena_.bytes()) arena_ = Buffer(device_, bytes);
+}
+
+}  // namespace genesis

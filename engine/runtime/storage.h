@@ -1,0 +1,49 @@
+// The arrays that persist between runs, by name: parameters, masters, gradients, moments, caches, inputs,
+// results. Graphs that are bound to one storage share what has one name: training, evaluation and generation
+// work on the same parameters.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/device/device.h"
+#include "engine/graph/graph.h"
+
+namespace genesis {
+
+class Storage {
+ public:
+  explicit Storage(Device& device) : device_(device) {}
+
+  Device& device() const { return device_; }
+
+  // The value's array, allocated and zeroed when its name is new. Throws Error if the name is there with
+  // another shape or type.
+  void* bind(const Value& value);
+
+  // Throws Error if there is no such array, or `bytes` is not its size.
+  void write(const std::string& name, const void* host, size_t bytes);
+  void read(const std::string& name, void* host, size_t bytes) const;
+
+  struct Array {
+    Value value;
+    Buffer buffer;
+  };
+  const Array* find(const std::string& name) const;
+  std::vector<const Array*> with_role(Role role) const;  // sorted by name
+  size_t bytes(Role role) const;
+
+  // Memory for activations, which do not outlive a run: one arena for all graphs, since one runs at a time.
+  // Growing it moves it, so graphs are prepared before the first run.
+  void reserve_arena(size_t bytes);
+  void* arena() const { return arena_.data(); }
+  size_t arena_bytes() const { return arena_.bytes(); }
+
+ private:
+  Device& device_;
+  std::map<std::string, Array> arrays_;
+  Buffer arena_;
+};
+
+}  // namespace genesis

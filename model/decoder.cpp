@@ -1,0 +1,149 @@
+#include "model/decoder.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "engine/graph/builder.h"
+#include "model/executions.h"
+
+namespace genesis {
+namespace {
+
+struct LayerWeights {
+  ValueId attn_norm, qkv, out, ffn_norm, gate_up, down;
+};
+
+struct Weights {
+  ValueId embed, norm, head;
+  std::vector<LayerWeights> layers;
+};
+
+Weights declare_weights(Builder& b, const Config::Model& m, DType dtype) {
+  const int64_t D = m.hidden_size, Q = m.heads * m.head_size, KV = m.kv_heads * m.head_size, F = m.ffn_size;
+  const auto weight = [&](const std::string& name, Shape shape) {
+    return b.persistent(name + ".weight", shape, dtype, Role::parameter);
+  };
+  Weights w;
+  w.embed = weight("embed", {m.vocab_size, D});
+  for (int64_t i = 0; i < m.layers; ++i) {
+    const std::string p = "layers." + std::to_string(i) + ".";
+    w.layers.push_back({weight(p + "attn_norm", {D}), weight(p + "attn.qkv", {Q + 2 * KV, D}),
+                        weight(p + "attn.out", {D, Q}), weight(p + "ffn_norm", {D}),
+                        weight(p + "ffn.gate_up", {2 * F, D}), weight(p + "ffn.down", {D, F})});
+  }
+  w.norm = weight("norm", {D});
+  w.head = m.tie_embeddings ? w.embed : weight("head", {m.vocab_size, D});
+  return w;
+}
+
+// The residual stream between blocks: x + branch, the sum left to the next norm, which does it on its way.
+struct Stream {
+  ValueId x, branch;
+};
+
+// How a block's queries, keys and values become its mix of values: over a whole batch, or against a cache.
+using Attend = std::function<ValueId(Builder&, ValueId qkv)>;
+
+Stream decoder_block(Builder& b, const Config::Model& m, const LayerWeights& w, Stream in, ValueId positions,
+                     const Attend& attend) {
+  const RopeAttrs rotation{int(m.heads),        int(m.kv_heads),    int(m.head_size),
+                           float(m.rope_theta), m.rope_interleaved, false};
+  const float eps = float(m.norm_eps);
+
+  const auto [x, normed_x] = b.rmsnorm("attn_norm", in.x, in.branch, w.attn_norm, eps);
+  const ValueId qkv = b.rope("attn.rope", b.linear("attn.qkv", normed_x, w.qkv), positions, rotation);
+  const ValueId mixed = b.linear("attn.out", attend(b, qkv), w.out);
+
+  const auto [h, normed_h] = b.rmsnorm("ffn_norm", x, mixed, w.ffn_norm, eps);
+  const ValueId gate_up = b.linear("ffn.gate_up", normed_h, w.gate_up);
+  return {h, b.linear("ffn.down", b.swiglu("ffn.act", gate_up, float(m.swiglu_clamp)), w.down)};
+}
+
+// Embedding, all executions, final norm. attend is told which execution it works for.
+ValueId decoder(Builder& b, const Config::Model& m, const Weights& w, int64_t recurrence, ValueId tokens,
+                ValueId positions, const std::function<Attend(int execution)>& attend) {
+  b.scope("");
+  Stream stream{b.embedding("embed", tokens, w.embed), kNone};
+  const auto list = executions(m, recurrence);
+  for (int e = 0; e < int(list.size()); ++e) {
+    b.scope(list[size_t(e)].name + ".", e);
+    stream = decoder_block(b, m, w.layers[size_t(list[size_t(e)].layer)], stream, positions, attend(e));
+  }
+  b.scope("");
+  return b.rmsnorm("norm", stream.x, stream.branch, w.norm, float(m.norm_eps)).y;
+}
+
+// Tokens whose logits exist at a time: about four million logits, so that they stay in cache on a CPU and the
+// products are still large.
+int loss_chunk(int64_t V) {
+  constexpr int64_t kLogits = int64_t(1) << 22;
+  return int(std::clamp<int64_t>(kLogits / V / 64 * 64, 256, 4096));
+}
+
+AttentionAttrs attention_attrs(const Config::Model& m, int64_t B, int64_t T, bool document_mask) {
+  return {int(B), int(T), int(m.heads), int(m.kv_heads), int(m.head_size), document_mask};
+}
+
+}  // namespace
+
+Graph build_loss_graph(const Config::Model& m, const BatchShape& batch, DType dtype, int64_t recurrence) {
+  Graph graph;
+  Builder b(graph);
+  const Shape rows{batch.B * batch.T};
+  const ValueId tokens = b.persistent(kTokens, rows, DType::i32, Role::input);
+  const ValueId targets = b.persistent(kTargets, rows, DType::i32, Role::input);
+  const ValueId positions = b.persistent(kPositions, rows, DType::i32, Role::input);
+  const ValueId loss_and_count = b.persistent(kLossAndCount, {2}, DType::f32, Role::result);
+  const Weights w = declare_weights(b, m, dtype);
+
+  const AttentionAttrs attrs = attention_attrs(m, batch.B, batch.T, batch.document_mask);
+  const Attend attend = [&](Builder& builder, ValueId qkv) {
+    return builder.attention("attn.mix", qkv, positions, attrs);
+  };
+  const ValueId x = decoder(b, m, w, recurrence, tokens, positions, [&](int) { return attend; });
+  b.head_loss(x, w.head, targets, loss_and_count, {float(m.z_loss), loss_chunk(m.vocab_size), false});
+  verify(graph);
+  return graph;
+}
+
+Graph build_generation_graph(const Config::Model& m, int64_t n, int64_t T_max, DType dtype,
+                             int64_t recurrence) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId tokens = b.persistent(for_count(kTokens, n), {n}, DType::i32, Role::input);
+  const ValueId positions = b.persistent(for_count(kPositions, n), {n}, DType::i32, Role::input);
+  const ValueId first = b.persistent(kFirst, {1}, DType::i32, Role::input);
+  const Weights w = declare_weights(b, m, dtype);
+
+  const AttentionAttrs attrs = attention_attrs(m, 1, n, false);
+  const auto attend = [&](int execution) -> Attend {
+    const std::string slot = "cache." + std::to_string(execution);
+    const Shape shape{T_max, m.kv_heads, m.head_size};
+    const ValueId k = b.persistent(slot + ".k", shape, dtype, Role::cache);
+    const ValueId v = b.persistent(slot + ".v", shape, dtype, Role::cache);
+    return [=](Builder& builder, ValueId qkv) {
+      return builder.attention_cached("attn.mix", qkv, first, k, v, attrs);
+    };
+  };
+  const ValueId x = decoder(b, m, w, recurrence, tokens, positions, attend);
+  const NodeId head = b.append(Op::matmul, MatMulAttrs{.transpose_b = true, .f32_out = true}, {x, w.head},
+                               {for_count(kLogits, n)});
+  graph.value(graph.nodes[size_t(head)].out[0]).role = Role::result;
+  verify(graph);
+  return graph;
+}
+
+std::string for_count(const char* name, int64_t n) { return std::string(name) + "." + std::to_string(n); }
+
+int64_t trained_recurrence(const Config::Model& m) { return m.recurrence.core > 0 ? m.recurrence.steps : 1; }
+
+int64_t parameter_count(const Config::Model& m) {
+  Graph graph;
+  Builder b(graph);
+  declare_weights(b, m, DType::bf16);
+  int64_t count = 0;
+  for (ValueId id : graph.with_role(Role::parameter)) count += graph.value(id).shape.elements();
+  return count;
+}
+
+}  // namespace genesis

@@ -1,0 +1,46 @@
+// Llama-style decoder-only models as graphs (Touvron et al. 2023, arXiv:2302.13971): pre-norm blocks,
+// RMSNorm, rotary positions, grouped-query attention, SwiGLU, no biases. Dense and depth-recurrent models
+// differ in their list of executions alone.
+//
+// Parameters, by name (linear weights are [out, in], as in the checkpoint):
+//   embed.weight [V, D]; head.weight [V, D] unless tied; norm.weight [D]; and for each stored layer i
+//   layers.i.attn_norm.weight [D]       layers.i.attn.qkv.weight [(H + 2 KV) K, D]
+//   layers.i.attn.out.weight [D, H K]   layers.i.ffn_norm.weight [D]
+//   layers.i.ffn.gate_up.weight [2 F, D]   layers.i.ffn.down.weight [D, F]
+#pragma once
+
+#include "engine/graph/graph.h"
+#include "io/config.h"
+
+namespace genesis {
+
+// Inputs and results of the graphs, by name.
+constexpr const char* kTokens = "tokens";                // i32 [B T]
+constexpr const char* kTargets = "targets";              // i32 [B T], negative: ignored
+constexpr const char* kPositions = "positions";          // i32 [B T], from the start of a document
+constexpr const char* kLossAndCount = "loss_and_count";  // f32 [2]: sum of cross-entropies, valid targets
+constexpr const char* kFirst = "first";                  // i32 [1]: tokens already in the cache
+constexpr const char* kLogits = "logits";                // f32 [n, V]
+// Generation has graphs for several n in one storage: "tokens.64", "positions.64", "logits.64".
+std::string for_count(const char* name, int64_t n);
+
+struct BatchShape {
+  int64_t B = 0, T = 0;
+  bool document_mask = false;
+};
+
+// Adds the batch's summed cross-entropy and its number of valid targets to loss_and_count.
+Graph build_loss_graph(const Config::Model& model, const BatchShape& batch, DType dtype, int64_t recurrence);
+
+// Extends a sequence by n tokens and gives their logits: with a cache of T_max positions, one slot an
+// execution.
+Graph build_generation_graph(const Config::Model& model, int64_t n, int64_t T_max, DType dtype,
+                             int64_t recurrence);
+
+// Recurrent steps the model is trained with; 1 for a dense model.
+int64_t trained_recurrence(const Config::Model& model);
+
+// Number of parameters, exactly: the sum over the model's parameter values.
+int64_t parameter_count(const Config::Model& model);
+
+}  // namespace genesis
