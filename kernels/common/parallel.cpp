@@ -6,4 +6,6 @@ namespace genesis {
 
 int thread_count() { return omp_get_max_threads(); }
 
+int thread_index() { return omp_get_thread_num(); }
+
 }  // namespace genesis

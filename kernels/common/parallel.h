@@ -9,6 +9,9 @@ namespace genesis {
 // Threads that parallel_for uses: OpenMP's maximum.
 int thread_count();
 
+// Inside parallel_for: the calling thread's number, in [0, thread_count()). For scratch memory.
+int thread_index();
+
 // Calls body(i) for i in [0, n), each exactly once, in any order and on any thread. An iteration should be at
 // least some microseconds of work: callers split their rows into blocks whose size depends on shapes alone,
 // never on the number of threads, so that sums over blocks have the same bits on every machine.

@@ -1,0 +1,107 @@
+#include "kernels/attention/attention.h"
+
+#include <omp.h>
+
+#include "kernels/attention/attention_cases.h"
+#include "tests/support/catch.h"
+#include "tests/support/compare.h"
+#include "tests/support/complex_step.h"
+#include "tests/support/random_vector.h"
+
+using namespace genesis;
+
+namespace {
+
+AttentionProblem problem(const AttentionCase& c, DType dtype) {
+  AttentionProblem p(c, dtype);
+  p.take_workspaces(cpu::attention_forward_workspace(p.shape), cpu::attention_backward_workspace(p.shape));
+  return p;
+}
+
+}  // namespace
+
+TEST_CASE("attention: the reference's backward is its forward's derivative") {
+  const AttentionShape s = {2, 5, 4, 2, 3, DType::f32, 0.7f};
+  const std::vector<int32_t> packed = {0, 1, 0, 1, 2, 0, 0, 1, 2, 3};
+  for (const int32_t* positions : {static_cast<const int32_t*>(nullptr), packed.data()}) {
+    const auto qkv = random_vector(s.B * s.T * (s.H + 2 * s.KV) * s.K, 0);
+    const auto d_out = random_vector(s.B * s.T * s.H * s.K, 1);
+    std::vector<double> d_qkv(qkv.size());
+    ref::attention_backward(s, qkv.data(), positions, d_out.data(), d_qkv.data());
+    const auto loss = [&](const std::vector<ComplexArray>& in) {
+      ComplexArray out(d_out.size()), lse(size_t(s.B * s.H * s.T));
+      ref::attention_forward(s, in[0].data(), positions, out.data(), lse.data());
+      return dot(d_out, out);
+    };
+    CHECK(gradient_mismatch({{"qkv", qkv, d_qkv}}, loss) == "");
+  }
+}
+
+TEST_CASE("attention: the CPU version agrees with the reference") {
+  for (const auto& c : kAttentionCases) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      INFO(c.name << ", " << name_of(dtype));
+      const AttentionProblem p = problem(c, dtype);
+      cpu::attention_forward(p.forward());
+      for (const auto& r : attention_forward_results(p)) CHECK(mismatch(r) == "");
+      cpu::attention_backward(p.backward());
+      for (const auto& r : attention_backward_results(p).results) CHECK(mismatch(r) == "");
+      CHECK(p.forward_workspace.guard_intact());
+      CHECK(p.backward_workspace.guard_intact());
+      CHECK(p.d_qkv.guard_intact());
+    }
+  }
+}
+
+TEST_CASE("attention: the same bits again, and with any number of threads") {
+  const int threads = omp_get_max_threads();
+  std::vector<double> out, d_qkv;
+  for (const int n : {1, 2, 5}) {
+    omp_set_num_threads(n);
+    const AttentionProblem p = problem({"threads", 2, 200, 4, 2, 32, 60}, DType::bf16);
+    for (int run = 0; run < 2; ++run) {
+      cpu::attention_forward(p.forward());
+      cpu::attention_backward(p.backward());
+      if (out.empty()) out = p.out.to_double(), d_qkv = p.d_qkv.to_double();
+      INFO(n << " threads, run " << run);
+      CHECK(p.out.to_double() == out);
+      CHECK(p.d_qkv.to_double() == d_qkv);
+    }
+  }
+  omp_set_num_threads(threads);
+}
+
+TEST_CASE(
+    "attention: tokens appended to a cache, one by one or many at a time, give the whole sequence's rows") {
+  const AttentionCase c = {"cached", 1, 150, 6, 2, 72};
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const int64_t step : {int64_t(1), int64_t(64), c.T}) {
+      INFO(name_of(dtype) << ", " << step << " at a time");
+      const AttentionProblem p = problem(c, dtype);
+      const int64_t row = (c.H + 2 * c.KV) * c.K, width = c.KV * c.K, T_max = c.T + 3;
+      const Buffer k(dtype, T_max * width), v(dtype, T_max * width);
+      const auto at = [&](const Buffer& b, int64_t i) { return b.as<char>() + i * int64_t(size_of(dtype)); };
+      for (int32_t first = 0; first < c.T; first += int32_t(step)) {
+        cpu::attention_cached({.n = std::min(step, c.T - first),
+                               .T_max = T_max,
+                               .H = c.H,
+                               .KV = c.KV,
+                               .K = c.K,
+                               .dtype = dtype,
+                               .scale = p.shape.scale,
+                               .first = &first,
+                               .qkv = at(p.qkv, first * row),
+                               .k_cache = k.data(),
+                               .v_cache = v.data(),
+                               .out = at(p.out, first * c.H * c.K)});
+      }
+      const auto whole = attention_forward_results(p);
+      CHECK(mismatch(whole[0]) == "");
+      for (int64_t i = 0; i < c.T * width; ++i) {
+        REQUIRE(k.get(i) == p.qkv.get(i / width * row + c.H * c.K + i % width));
+        REQUIRE(v.get(i) == p.qkv.get(i / width * row + (c.H + c.KV) * c.K + i % width));
+      }
+      CHECK(std::isnan(dtype == DType::f32 ? k.as<float>()[c.T * width] : k.get(c.T * width)));
+    }
+  }
+}
