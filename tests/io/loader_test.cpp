@@ -1,0 +1,230 @@
+#include "io/loader.h"
+
+#include <map>
+#include <set>
+
+#include "tests/io/small_dataset.h"
+#include "tests/support/catch.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temp_folder.h"
+
+using namespace genesis;
+
+namespace {
+
+std::shared_ptr<const TokenDataset> dataset(const TempFolder& folder, const std::string& name,
+                                            const std::vector<int>& lengths, int32_t first = 10) {
+  write_dataset(folder.path() / name, lengths, first);
+  return std::make_shared<TokenDataset>(folder.path() / name);
+}
+
+using Row = std::vector<int32_t>;
+
+Row row_of(const std::vector<int32_t>& all, int64_t row, int64_t T) {
+  return Row(all.begin() + row * T, all.begin() + (row + 1) * T);
+}
+
+// The targets of the next `batches` micro-batches, row by row: what identifies a sample.
+std::vector<Row> targets(Loader& loader, int batches) {
+  std::vector<Row> rows;
+  for (int i = 0; i < batches; ++i) {
+    const Batch& batch = loader.next();
+    for (int64_t row = 0; row < batch.B; ++row) rows.push_back(row_of(batch.targets, row, batch.T));
+  }
+  return rows;
+}
+
+}  // namespace
+
+TEST_CASE("a sample's targets are its tokens, its inputs the tokens before them") {
+  const TempFolder folder;
+  const auto data = dataset(folder, "d", {6, 3, 8, 4, 2});  // 23 tokens: 5 samples of 4
+  const auto all = all_tokens(*data);
+  Loader loader({{data}}, {.T = 4, .batch_size = 5, .micro_batch = 5});
+  const Batch& batch = loader.next();
+  CHECK(batch.B == 5);
+  CHECK(batch.T == 4);
+  CHECK(batch.targets_counted == 20);
+  std::set<int64_t> begins;
+  for (int64_t row = 0; row < 5; ++row) {
+    const Row target = row_of(batch.targets, row, 4), input = row_of(batch.tokens, row, 4);
+    const auto found = std::search(all.begin(), all.end(), target.begin(), target.end());
+    REQUIRE(found != all.end());
+    const int64_t begin = found - all.begin();
+    CHECK(begin % 4 == 0);
+    begins.insert(begin);
+    CHECK(input[0] == (begin == 0 ? kTestEod : all[size_t(begin - 1)]));
+    CHECK(Row(input.begin() + 1, input.end()) == Row(target.begin(), target.end() - 1));
+    CHECK(row_of(batch.positions, row, 4) == Row{0, 1, 2, 3});
+  }
+  CHECK(begins.size() == 5);
+}
+
+TEST_CASE("with a document mask, positions restart where the target's document begins") {
+  const TempFolder folder;
+  const auto data = dataset(folder, "d", {6, 3, 1, 8, 6});  // 24 tokens
+  Loader loader({{data}}, {.T = 12, .batch_size = 2, .micro_batch = 2, .document_mask = true});
+  const Batch& batch = loader.next();
+  std::set<Row> positions;
+  for (int64_t row = 0; row < 2; ++row) positions.insert(row_of(batch.positions, row, 12));
+  // Documents begin at tokens 0, 6, 9, 10, 18; the second sample begins inside the fourth.
+  CHECK(positions ==
+        std::set<Row>{{0, 1, 2, 3, 4, 5, 0, 1, 2, 0, 0, 1}, {0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5}});
+  for (size_t i = 0; i < batch.tokens.size(); ++i) {
+    // The first position of a document holds the end-of-document id before it, unless the sample cuts into
+    // it.
+    if (batch.positions[i] == 0 && i % 12 > 0) CHECK(batch.tokens[i] == kTestEod);
+    if (i % 12 > 0 && batch.tokens[i] == kTestEod) CHECK(batch.positions[i] == 0);
+  }
+}
+
+TEST_CASE("an epoch holds each sample once, the next one in another order") {
+  const TempFolder folder;
+  const auto data = dataset(folder, "d", std::vector<int>(40, 10));  // 100 samples of 4
+  Loader loader({{data}}, {.T = 4, .batch_size = 10, .micro_batch = 2, .seed = 3});
+  const auto first = targets(loader, 50), second = targets(loader, 50);
+  CHECK(std::set<Row>(first.begin(), first.end()).size() == 100);
+  CHECK(std::set<Row>(second.begin(), second.end()) == std::set<Row>(first.begin(), first.end()));
+  CHECK(first != second);
+  Loader again({{data}}, {.T = 4, .batch_size = 10, .micro_batch = 2, .seed = 3});
+  CHECK(targets(again, 50) == first);
+  Loader other({{data}}, {.T = 4, .batch_size = 10, .micro_batch = 2, .seed = 4});
+  CHECK(targets(other, 50) != first);
+}
+
+TEST_CASE("the global batch is the same for any ranks and micro-batches") {
+  const TempFolder folder;
+  const auto a = dataset(folder, "a", std::vector<int>(30, 10)), b = dataset(folder, "b", {57}, 50000);
+  const LoaderOptions base{.T = 4, .batch_size = 12, .seed = 9, .document_mask = true};
+  const auto batches = [&](int ranks, int64_t micro_batch) {
+    std::vector<Row> rows;
+    std::vector<std::unique_ptr<Loader>> loaders;
+    for (int rank = 0; rank < ranks; ++rank) {
+      LoaderOptions options = base;
+      options.micro_batch = micro_batch;
+      options.rank = rank;
+      options.ranks = ranks;
+      loaders.push_back(std::make_unique<Loader>(std::vector<WeightedDataset>{{a, 3}, {b, 1}}, options));
+    }
+    for (int step = 0; step < 20; ++step) {  // past both datasets' ends
+      for (auto& loader : loaders) {
+        CHECK(loader->position() == step * 12);
+        for (const Row& row : targets(*loader, int(loader->micro_batches()))) rows.push_back(row);
+        CHECK(loader->position() == (step + 1) * 12);
+      }
+    }
+    return rows;
+  };
+  const auto expected = batches(1, 12);
+  CHECK(std::set<Row>(expected.begin(), expected.end()).size() == 75 + 14);  // all samples of both
+  CHECK(batches(1, 1) == expected);
+  CHECK(batches(2, 3) == expected);
+  CHECK(batches(3, 4) == expected);
+  CHECK(batches(12, 1) == expected);
+}
+
+TEST_CASE("a mixture follows its weights, dataset by dataset and epoch by epoch") {
+  const TempFolder folder;
+  const auto a = dataset(folder, "a", {400}), b = dataset(folder, "b", {80}, 50000);
+  Loader loader({{a, 1}, {b, 3}}, {.T = 4, .batch_size = 4, .micro_batch = 4});
+  std::map<Row, int> of_b;
+  int from_a = 0;
+  for (const Row& row : targets(loader, 20)) {
+    if (row[0] < 50000 && row[0] != kTestEod) {
+      ++from_a;
+    } else {
+      ++of_b[row];
+    }
+  }
+  CHECK(from_a == 20);
+  CHECK(of_b.size() == 20);  // 60 samples of 20: three epochs
+  for (const auto& [row, count] : of_b) CHECK(count == 3);
+}
+
+TEST_CASE("position is all there is to resume from, across epochs and datasets") {
+  const TempFolder folder;
+  const auto a = dataset(folder, "a", {50}), b = dataset(folder, "b", {90}, 50000);
+  const std::vector<WeightedDataset> datasets = {{a, 1}, {b, 2}};
+  LoaderOptions options{.T = 4, .batch_size = 6, .micro_batch = 3, .seed = 1};
+  Loader straight(datasets, options);
+  targets(straight, 2 * 13);
+  Loader first(datasets, options);
+  targets(first, 2 * 13 + 1);  // stopped inside a global batch: it is done again
+  CHECK(first.position() == 13 * 6);
+  options.first_sample = first.position();
+  Loader resumed(datasets, options);
+  CHECK(resumed.position() == 13 * 6);
+  CHECK(targets(resumed, 40) == targets(straight, 40));
+  CHECK(resumed.position() == straight.position());
+}
+
+TEST_CASE("validation counts each token once, for any ranks and micro-batches") {
+  const TempFolder folder;
+  const auto data = dataset(folder, "d", {6, 30, 1, 10, 4});  // 51 tokens, 12 samples of 4 and 3 over
+  const auto all = all_tokens(*data);
+  const bool mask = GENERATE(false, true);
+  for (int ranks : {1, 2, 3}) {
+    for (int64_t micro_batch : {1, 2, 5, 20}) {
+      std::vector<int32_t> seen;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const ValidationLoader loader(
+            data, {.T = 4, .micro_batch = micro_batch, .rank = rank, .ranks = ranks, .document_mask = mask});
+        CHECK(loader.micro_batches() == (13 + ranks * micro_batch - 1) / (ranks * micro_batch));
+        for (int64_t i = 0; i < loader.micro_batches(); ++i) {
+          const Batch batch = loader.batch(i);
+          CHECK(batch.B == micro_batch);
+          int64_t counted = 0;
+          for (size_t j = 0; j < batch.targets.size(); ++j) {
+            REQUIRE(batch.positions[j] >= 0);
+            REQUIRE(batch.positions[j] < 4);
+            if (batch.targets[j] == kIgnoredTarget) continue;
+            CHECK(batch.tokens[j] == (seen.empty() ? kTestEod : seen.back()));
+            seen.push_back(batch.targets[j]);
+            ++counted;
+          }
+          CHECK(batch.targets_counted == counted);
+        }
+      }
+      CHECK(seen == all);
+    }
+  }
+}
+
+TEST_CASE("validation data shorter than a sequence is one padded sample") {
+  const TempFolder folder;
+  const ValidationLoader loader(dataset(folder, "d", {3}), {.T = 8, .micro_batch = 1, .document_mask = true});
+  REQUIRE(loader.micro_batches() == 1);
+  const Batch batch = loader.batch(0);
+  CHECK(batch.tokens == Row{1, 10, 11, 1, 1, 1, 1, 1});
+  CHECK(batch.targets == Row{10, 11, 1, -1, -1, -1, -1, -1});
+  CHECK(batch.positions == Row{0, 1, 2, 0, 1, 2, 3, 4});
+}
+
+TEST_CASE("a loader says what is wrong with its data") {
+  const TempFolder folder;
+  const auto data = dataset(folder, "d", {20, 30});
+  const auto refusal = [](std::vector<WeightedDataset> datasets, const LoaderOptions& options) {
+    return message_of([&] { Loader loader(std::move(datasets), options); });
+  };
+  const auto has = [](const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+  };
+  CHECK(refusal({{data}}, {.T = 10, .batch_size = 5, .micro_batch = 5}) == "");
+  CHECK(has(refusal({}, {.T = 10, .batch_size = 5, .micro_batch = 5}), "no dataset"));
+  CHECK(has(refusal({{data}}, {.T = 51, .batch_size = 1, .micro_batch = 1}),
+            "d: holds 50 tokens, fewer than one sequence of 51"));
+  CHECK(has(refusal({{data}}, {.T = 10, .batch_size = 6, .micro_batch = 1}),
+            "5 samples of 10 tokens, fewer than a global batch of 6"));
+  CHECK(has(refusal({{data}}, {.T = 10, .batch_size = 5, .micro_batch = 2}),
+            "whole number of micro-batches of 2"));
+  CHECK(has(refusal({{data}}, {.T = 10, .batch_size = 4, .micro_batch = 2, .rank = 0, .ranks = 4}),
+            "each of 4 ranks"));
+  CHECK(has(refusal({{data}}, {.T = 0, .batch_size = 4, .micro_batch = 2}), "must be positive"));
+  CHECK(
+      has(refusal({{data, 0}}, {.T = 10, .batch_size = 4, .micro_batch = 2}), "expected a positive number"));
+  write_dataset(folder.path() / "other", {20, 30}, 10, 1000, "ffff");
+  const auto other = std::make_shared<TokenDataset>(folder.path() / "other");
+  const std::string message = refusal({{data}, {other}}, {.T = 10, .batch_size = 5, .micro_batch = 5});
+  CHECK(has(message, "different tokenizers"));
+  CHECK(has(message, folder.file("other") + " (hash ffff)"));
+}

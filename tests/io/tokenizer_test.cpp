@@ -1,0 +1,229 @@
+#include "io/tokenizer.h"
+
+#include <sentencepiece_processor.h>
+
+#include <random>
+
+#include "io/mapped_file.h"
+#include "io/utf8.h"
+#include "tests/io/small_tokenizer.h"
+#include "tests/support/catch.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temp_folder.h"
+
+using namespace genesis;
+
+namespace {
+
+std::string utf8(char32_t c) {
+  if (c < 0x80) return {char(c)};
+  if (c < 0x800) return {char(0xc0 | c >> 6), char(0x80 | (c & 0x3f))};
+  if (c < 0x10000) return {char(0xe0 | c >> 12), char(0x80 | (c >> 6 & 0x3f)), char(0x80 | (c & 0x3f))};
+  return {char(0xf0 | c >> 18), char(0x80 | (c >> 12 & 0x3f)), char(0x80 | (c >> 6 & 0x3f)),
+          char(0x80 | (c & 0x3f))};
+}
+
+// Random text: words of the vocabulary, whitespace of every kind, any character at all, and what is special
+// to SentencePiece.
+std::string random_text(std::mt19937& random) {
+  static const std::vector<std::string> kBits = {"a",
+                                                 " ",
+                                                 "  ",
+                                                 "\n",
+                                                 "\r\n",
+                                                 "\t",
+                                                 " the",
+                                                 "kernel",
+                                                 "\xe2\x96\x81",
+                                                 "\xe2\x96\x85",
+                                                 "<0x0A>",
+                                                 "</s>",
+                                                 "<unk>",
+                                                 " graph",
+                                                 "0123",
+                                                 "e\xcc\x81",
+                                                 "\xc2\xa0",
+                                                 "\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x9a\x80",
+                                                 std::string(1, '\0'),
+                                                 "\xef\xbb\xbf",
+                                                 "\xe2\x80\xa8",
+                                                 "\x7f"};
+  std::string text;
+  for (auto n = random() % 30; n > 0; --n) {
+    if (random() % 4 > 0) {
+      text += kBits[random() % kBits.size()];
+    } else {
+      char32_t c = random() % (random() % 2 ? 0x3000 : 0x110000);
+      if (c >= 0xd800 && c < 0xe000) c = 'x';
+      text += utf8(c);
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("text comes back byte for byte") {
+  const TempFolder folder;
+  const Tokenizer tokenizer = small_tokenizer(folder.file("t.model"));
+  for (const std::string text :
+       {"", " ", "    leading", "trailing   ", "a\tb\n\nc\r\nd\r", "\xf0\x9f\x98\x80\xf0\x9f\x98\x80",
+        "\xe2\x96\x81", "a\xe2\x96\x81 \xe2\x96\x81", "\xe2\x96\x85", "<0x41></s><unk>",
+        "\xef\xac\x81 \xef\xbc\xa1 \xe2\x85\xa3"}) {
+    CHECK(tokenizer.decode(tokenizer.encode(text)) == text);
+  }
+  const std::string nul("a\0b\0\0", 5);
+  CHECK(tokenizer.decode(tokenizer.encode(nul)) == nul);
+  std::mt19937 random(1);
+  for (int i = 0; i < 3000; ++i) {
+    const std::string text = random_text(random);
+    const auto ids = tokenizer.encode(text);
+    REQUIRE(tokenizer.decode(ids) == text);
+    for (int32_t id : ids)
+      REQUIRE(!tokenizer.piece(id).empty());  // no control or unknown piece from any text
+  }
+}
+
+TEST_CASE("encoding part by part gives what SentencePiece gives for the whole text") {
+  const TempFolder folder;
+  const bool words = GENERATE(true, false);
+  const Tokenizer tokenizer =
+      learn(folder.file("t.model"), design_page(), {.vocab_size = 700, .split_by_whitespace = words});
+  sentencepiece::SentencePieceProcessor whole;
+  REQUIRE(whole.Load(folder.file("t.model")).ok());
+  CHECK(tokenizer.encode(design_page()) == whole.EncodeAsIds(design_page()));
+  CHECK(tokenizer.encode(design_page()).size() < design_page().size() / 2);  // learned pieces are in use
+  std::mt19937 random(2);
+  for (int i = 0; i < 1000; ++i) {
+    std::string text = random_text(random);
+    for (const std::string& special : {std::string("\xe2\x96\x81"), std::string(1, '\0')}) {
+      for (size_t at; (at = text.find(special)) != std::string::npos;) text.erase(at, special.size());
+    }
+    REQUIRE(tokenizer.encode(text) == whole.EncodeAsIds(text));
+  }
+}
+
+TEST_CASE("a text can be cut where can_cut says so, and only there in general") {
+  const TempFolder folder;
+  const Tokenizer tokenizer = small_tokenizer(folder.file("t.model"));
+  const std::string text = design_page().substr(0, 700) + "\xe2\x96\x81 \xf0\x9f\x98\x80  \n\n x";
+  const auto whole = tokenizer.encode(text);
+  size_t cuts = 0, others = 0;
+  for (size_t at = 0; at <= text.size(); ++at) {
+    if (at < text.size() && utf8_continues(text[at])) continue;
+    auto parts = tokenizer.encode(std::string_view(text).substr(0, at));
+    const auto second = tokenizer.encode(std::string_view(text).substr(at));
+    parts.insert(parts.end(), second.begin(), second.end());
+    if (tokenizer.can_cut(text, at)) {
+      REQUIRE(parts == whole);
+      ++cuts;
+    } else {
+      others += parts != whole;
+    }
+  }
+  CHECK(cuts > 100);
+  CHECK(others > 100);
+}
+
+TEST_CASE("learning is repeatable, and the hash is the model file's") {
+  const TempFolder folder;
+  const Tokenizer a = small_tokenizer(folder.file("a.model")), b = small_tokenizer(folder.file("b.model"));
+  CHECK(a.hash() == b.hash());
+  CHECK(a.hash() == sum_of(MappedFile(folder.file("a.model")).bytes()).xxh3);
+  CHECK(a.vocab_size() == 600);
+  CHECK(a.eod() == 1);
+  CHECK(a.piece(a.eod()).empty());
+  const Tokenizer c = learn(folder.file("c.model"), design_page(), {.vocab_size = 601});
+  CHECK(c.hash() != a.hash());
+}
+
+TEST_CASE("what the tokenizer learns from is not lost to SentencePiece's limits") {
+  const TempFolder folder;
+  // One line of 200 KB; sentences with SentencePiece's mark for unknown characters, which it would leave out,
+  // and with a NUL; a word longer than a sentence may be.
+  std::string text;
+  for (int i = 0; i < 10000; ++i) text += " zymurgy quagga";
+  for (int i = 0; i < 1000; ++i) text += "\n floccinau \xe2\x96\x85" + std::string(1, '\0');
+  for (int i = 0; i < 1000; ++i) text += "xylophone";
+  const Tokenizer tokenizer =
+      learn(folder.file("t.model"), text, {.vocab_size = 320, .character_coverage = 1});
+  CHECK(tokenizer.encode(" zymurgy").size() == 1);
+  CHECK(tokenizer.encode(" quagga").size() == 1);
+  CHECK(tokenizer.encode(" floccinau").size() == 1);
+  CHECK(tokenizer.encode("xylophonexylophone").size() <= 4);  // wherever its pieces begin
+  CHECK(tokenizer.encode("\xe2\x96\x85").size() == 3);
+}
+
+TEST_CASE("a corpus beyond max_bytes is sampled evenly, and every time the same") {
+  const TempFolder folder;
+  const auto texts = [] {  // the second half of the corpus is other words
+    return [i = 0]() mutable -> std::optional<std::string> {
+      if (i == 4000) return std::nullopt;
+      return ++i <= 2000 ? "alpha beta gamma alpha beta\n" : "delta epsilon zeta delta epsilon\n";
+    };
+  };
+  const TokenizerOptions options{.vocab_size = 300, .max_bytes = 20000};
+  const std::string model = Tokenizer::train(options, texts());
+  CHECK(model == Tokenizer::train(options, texts()));
+  replace_text_file(folder.file("t.model"), model);
+  const Tokenizer tokenizer(folder.file("t.model"));
+  CHECK(tokenizer.encode(" beta").size() == 1);
+  CHECK(tokenizer.encode(" epsilon").size() == 1);
+}
+
+TEST_CASE("learning says what it lacks") {
+  const auto train = [](const std::string& text, const TokenizerOptions& options) {
+    return message_of([&] {
+      std::optional<std::string> rest = text;
+      Tokenizer::train(options, [&] { return std::exchange(rest, std::nullopt); });
+    });
+  };
+  CHECK(train("", {}).find("no text to learn from") != std::string::npos);
+  CHECK(train("a few words and no more", {.vocab_size = 4096}).find("pieces, not 4096") != std::string::npos);
+  CHECK(train(design_page(), {.vocab_size = 100}).find("cannot learn a tokenizer of 100 pieces") !=
+        std::string::npos);
+}
+
+TEST_CASE("a model that cannot keep the promise is refused") {
+  const TempFolder folder;
+  CHECK(message_of([&] { Tokenizer(folder.file("none.model")); }).find("none.model") != std::string::npos);
+  replace_text_file(folder.file("junk.model"), "this is not a model");
+  CHECK(message_of([&] {
+          Tokenizer(folder.file("junk.model"));
+        }).find("junk.model: is not a SentencePiece model") != std::string::npos);
+  const Tokenizer tokenizer = small_tokenizer(folder.file("t.model"));
+  CHECK(message_of([&] { tokenizer.piece(600); }).find("token 600 is outside the vocabulary of 600") !=
+        std::string::npos);
+  CHECK(message_of([&] { tokenizer.decode(std::vector<int32_t>{-1}); }) != "");
+}
+
+TEST_CASE("a stream of ids becomes whole characters") {
+  const TempFolder folder;
+  const Tokenizer tokenizer = small_tokenizer(folder.file("t.model"));
+  std::mt19937 random(3);
+  for (int i = 0; i < 300; ++i) {
+    const std::string text = random_text(random);
+    StreamDecoder stream(tokenizer);
+    std::string all;
+    for (int32_t id : tokenizer.encode(text)) {
+      const std::string part = stream.push(id);
+      REQUIRE(utf8_valid_prefix(part) == part.size());
+      all += part;
+    }
+    CHECK(stream.finish().empty());
+    REQUIRE(all == text);
+  }
+  const auto bytes = [&](std::initializer_list<int> values) {  // as a model might make them up
+    StreamDecoder stream(tokenizer);
+    std::string all;
+    for (int value : values) all += stream.push(tokenizer.encode(std::string(1, '\0'))[0] + value);
+    return all + stream.finish();
+  };
+  CHECK(bytes({0xf0, 0x9f, 0x98, 0x80}) == "\xf0\x9f\x98\x80");
+  CHECK(bytes({0x80}) == "\xef\xbf\xbd");
+  CHECK(bytes({0xf0, 0x9f}) == "\xef\xbf\xbd");
+  CHECK(bytes({0xc3, 0x41}) ==
+        "\xef\xbf\xbd"
+        "A");
+  CHECK(bytes({0xc3, 0xc3, 0xa9}) == "\xef\xbf\xbd\xc3\xa9");
+}
