@@ -1,11 +1,9 @@
 #include "model/init.h"
 
-#include <algorithm>
 #include <cmath>
 #include <string_view>
 
 #include "engine/runtime/parameters.h"
-#include "kernels/common/parallel.h"
 #include "kernels/common/random.h"
 #include "model/decoder.h"
 #include "model/executions.h"
@@ -20,17 +18,10 @@ uint64_t stream_of(std::string_view name) {
   return hash;
 }
 
-std::vector<float> initial_values(const Value& v, float std_dev, uint64_t seed) {
+std::vector<float> initial_values(const Value& v, double std_dev, uint64_t seed) {
   std::vector<float> values(size_t(v.shape.elements()), 1.f);
   if (v.shape.rank() == 1) return values;
-  const uint64_t stream = stream_of(v.name);
-  constexpr int64_t kBlock = 1 << 14;
-  const int64_t n = int64_t(values.size());
-  parallel_for(block_count(n, kBlock), [&](int64_t block) {
-    for (int64_t i = block * kBlock; i < std::min(n, (block + 1) * kBlock); ++i) {
-      values[size_t(i)] = std_dev * random_normal(seed, stream, uint64_t(i));
-    }
-  });
+  fill_normal(values.data(), int64_t(values.size()), seed, stream_of(v.name), 0, std_dev);
   return values;
 }
 
@@ -43,7 +34,7 @@ void initialise_parameters(const Config::Model& model, uint64_t seed, Storage& s
     const std::string& name = array->value.name;
     const bool residual = name.ends_with("attn.out.weight") || name.ends_with("ffn.down.weight");
     const double std_dev = model.init_std * (residual ? residual_scale : 1);
-    set_parameter(storage, name, initial_values(array->value, float(std_dev), seed));
+    set_parameter(storage, name, initial_values(array->value, std_dev, seed));
   }
 }
 
