@@ -41,4 +41,23 @@ inline float fast_exp(float x) {
 // 1 / (1 + e^-x), within 3 ulp while the result is normal.
 inline float fast_sigmoid(float x) { return 1.f / (1.f + fast_exp(-x)); }
 
+// Sine and cosine of 2 pi * turns, each within 2^-23, for |turns| < 2^49. turns = (n + r) / 4 with |r| <=
+// 1/2, in double; then polynomials of r * pi / 2 (Chebyshev interpolation, error below 1e-8) and a quarter's
+// symmetry.
+inline void fast_sin_cos(double turns, float& sine, float& cosine) {
+  constexpr double kToInteger = 6755399441055744.0;  // 1.5 * 2^52: as in fast_exp
+
+  const double quarters = turns * 4;
+  const double shifted = quarters + kToInteger;
+  const float r = float(quarters - (shifted - kToInteger));
+  const uint32_t n = uint32_t(std::bit_cast<uint64_t>(shifted));
+  const float y = r * r;
+  const float s = r * (1.570796322f + y * (-0.6459634777f + y * (0.07968021765f + y * -0.004602149213f)));
+  const float c =
+      1.f + y * (-1.233700541f + y * (0.2536692037f + y * (-0.0208600695f + y * 0.0009036280666f)));
+  const float odd_sine = n & 1 ? c : s, odd_cosine = n & 1 ? s : c;
+  sine = n & 2 ? -odd_sine : odd_sine;
+  cosine = (n + 1) & 2 ? -odd_cosine : odd_cosine;
+}
+
 }  // namespace genesis

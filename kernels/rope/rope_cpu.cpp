@@ -1,17 +1,20 @@
+// Angles are the exact product of position and frequency, in double, and their sines and cosines fp32: no
+// table, since a vectorised pair costs less than reading it.
 #include <algorithm>
 #include <cmath>
-#include <vector>
+#include <numbers>
 
-#include "kernels/common/bf16.h"
+#include "kernels/common/dispatch.h"
 #include "kernels/common/parallel.h"
+#include "kernels/common/vector_math.h"
 #include "kernels/rope/rope.h"
 
 namespace genesis::cpu {
 
 namespace {
 
-// Rows that share one table of angles: packed rows count up, so that a block's positions are few runs.
-constexpr int64_t kBlock = 64;
+constexpr int64_t kRowBlock = 64;
+constexpr int64_t kMaxHalf = 128;  // of K
 
 template <class T>
 void rotate(T& first, T& second, float cosine, float sine) {
@@ -21,40 +24,39 @@ void rotate(T& first, T& second, float cosine, float sine) {
 }
 
 template <class T>
-void rotate_row(T* x, int64_t heads, int64_t K, bool interleaved, const float* cosine, const float* sine) {
-  const int64_t half = K / 2;
-  for (int64_t head = 0; head < heads; ++head, x += K) {
-    if (interleaved) {
+void rotate_row(const Rope& a, const double* frequency, int64_t row) {
+  const int64_t half = a.K / 2;
+  const double position = a.inverse ? -a.positions[row] : a.positions[row];
+  float cosine[kMaxHalf], sine[kMaxHalf];
+#pragma omp simd
+  for (int64_t i = 0; i < half; ++i) fast_sin_cos(position * frequency[i], sine[i], cosine[i]);
+
+  T* x = static_cast<T*>(a.qkv) + row * (a.H + 2 * a.KV) * a.K;
+  for (int64_t head = 0; head < a.H + a.KV; ++head, x += a.K) {
+    if (a.interleaved) {
+#pragma omp simd
       for (int64_t i = 0; i < half; ++i) rotate(x[2 * i], x[2 * i + 1], cosine[i], sine[i]);
     } else {
+#pragma omp simd
       for (int64_t i = 0; i < half; ++i) rotate(x[i], x[i + half], cosine[i], sine[i]);
     }
   }
 }
 
-template <class T>
-void rope(const Rope& a) {
-  const int64_t half = a.K / 2, stride = (a.H + 2 * a.KV) * a.K;
-  std::vector<double> frequency(static_cast<size_t>(half));
-  for (int64_t i = 0; i < half; ++i) {
-    frequency[size_t(i)] = std::pow(double(a.theta), -2.0 * double(i) / double(a.K));
-  }
-  parallel_for(block_count(a.rows, kBlock), [&](int64_t block) {
-    std::vector<float> cosine(static_cast<size_t>(half)), sine(static_cast<size_t>(half));
-    for (int64_t row = block * kBlock; row < std::min(a.rows, (block + 1) * kBlock); ++row) {
-      for (size_t i = 0; i < size_t(half); ++i) {
-        const double angle = a.positions[row] * frequency[i];
-        cosine[i] = float(std::cos(angle));
-        sine[i] = float(a.inverse ? -std::sin(angle) : std::sin(angle));
-      }
-      rotate_row(static_cast<T*>(a.qkv) + row * stride, a.H + a.KV, a.K, a.interleaved, cosine.data(),
-                 sine.data());
-    }
-  });
-}
-
 }  // namespace
 
-void rope(const Rope& a) { a.dtype == DType::bf16 ? rope<bf16>(a) : rope<float>(a); }
+void rope(const Rope& a) {
+  require(a.K % 2 == 0 && a.K / 2 <= kMaxHalf, "rope takes an even head size, up to 256");
+  double frequency[kMaxHalf];  // turns a position
+  for (int64_t i = 0; i < a.K / 2; ++i) {
+    frequency[i] = std::pow(double(a.theta), -2.0 * double(i) / double(a.K)) / (2 * std::numbers::pi);
+  }
+  with_float_type(a.dtype, [&](auto t) {
+    parallel_for(block_count(a.rows, kRowBlock), [&](int64_t block) {
+      const int64_t end = std::min(a.rows, (block + 1) * kRowBlock);
+      for (int64_t row = block * kRowBlock; row < end; ++row) rotate_row<decltype(t)>(a, frequency, row);
+    });
+  });
+}
 
 }  // namespace genesis::cpu

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "tests/support/catch.h"
 
@@ -66,4 +67,23 @@ TEST_CASE("exp and sigmoid at the ends of their range") {
   CHECK(fast_sigmoid(-kInfinity) == 0.f);
   CHECK(fast_sigmoid(0.f) == 0.5f);
   CHECK(std::isnan(fast_sigmoid(kNaN)));
+}
+
+TEST_CASE("sine and cosine are accurate at every angle that a position can have") {
+  double worst = 0;
+  for (int64_t i = -200000; i <= 200000; ++i) {
+    const double turns = double(i) * double(i) * 1.2345e-7 * (i < 0 ? -1 : 1);  // to 5000 turns
+    float sine, cosine;
+    fast_sin_cos(turns, sine, cosine);
+    const double angle = 2 * std::numbers::pi * std::remainder(turns, 1.0);
+    worst = std::max({worst, std::abs(sine - std::sin(angle)), std::abs(cosine - std::cos(angle))});
+  }
+  CHECK(worst <= 0x1p-23);
+  for (int quarter = -8; quarter <= 8; ++quarter) {
+    float sine, cosine;
+    fast_sin_cos(quarter / 4.0, sine, cosine);
+    INFO(quarter << " quarters");
+    CHECK(sine == std::round(std::sin(quarter * std::numbers::pi / 2)));
+    CHECK(cosine == std::round(std::cos(quarter * std::numbers::pi / 2)));
+  }
 }
