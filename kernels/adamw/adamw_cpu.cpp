@@ -1,8 +1,8 @@
 #include <cmath>
 
 #include "kernels/adamw/adamw.h"
-#include "kernels/common/bf16.h"
 #include "kernels/common/chunks.h"
+#include "kernels/common/convert.h"
 
 namespace genesis::cpu {
 
@@ -32,7 +32,7 @@ void update(const Coefficients& c, const AdamWTensor& t, int64_t begin, int64_t 
     m[i] = m_i;
     v[i] = v_i;
     master[i] = w;
-    if constexpr (kCopy) copy[i] = bf16(w);
+    if constexpr (kCopy) store(copy + i, w);
   }
 }
 

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/common/convert.h"
 #include "kernels/common/dispatch.h"
 #include "kernels/common/parallel.h"
 #include "kernels/common/vector_math.h"
@@ -17,10 +18,10 @@ template <class T>
 float log_sum_exp(int64_t V, const T* logits) {
   float top = -std::numeric_limits<float>::infinity();
 #pragma omp simd reduction(max : top)
-  for (int64_t v = 0; v < V; ++v) top = std::max(top, float(logits[v]));
+  for (int64_t v = 0; v < V; ++v) top = std::max(top, load(logits + v));
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
-  for (int64_t v = 0; v < V; ++v) sum += fast_exp(float(logits[v]) - top);
+  for (int64_t v = 0; v < V; ++v) sum += fast_exp(load(logits + v) - top);
   return top + std::log(sum);
 }
 
@@ -36,14 +37,14 @@ void row(const CrossEntropy& a, int64_t r) {
     return;
   }
   const float lse = log_sum_exp(V, logits);
-  const float target_logit = float(logits[target]);
+  const float target_logit = load(logits + target);
   a.row_loss[r] = lse - target_logit;
   if (!d_logits) return;
 
   const float factor = 1.f + 2.f * a.z_loss * lse;
 #pragma omp simd
-  for (int64_t v = 0; v < V; ++v) d_logits[v] = G(factor * fast_exp(float(logits[v]) - lse));
-  d_logits[target] = G(factor * fast_exp(target_logit - lse) - 1.f);
+  for (int64_t v = 0; v < V; ++v) store(d_logits + v, factor * fast_exp(load(logits + v) - lse));
+  store(d_logits + target, factor * fast_exp(target_logit - lse) - 1.f);
   std::fill(d_logits + V, d_logits + a.stride, G(0.f));
 }
 

@@ -1,5 +1,6 @@
 #include <cstring>
 
+#include "kernels/common/convert.h"
 #include "kernels/common/dispatch.h"
 #include "kernels/common/parallel.h"
 #include "kernels/elementwise/elementwise.h"
@@ -17,7 +18,7 @@ void map(int64_t n, void* y, const F& f) {
   parallel_for(block_count(n, kBlock), [&](int64_t block) {
     const int64_t end = std::min(n, (block + 1) * kBlock);
 #pragma omp simd
-    for (int64_t i = block * kBlock; i < end; ++i) out[i] = T(f(i));
+    for (int64_t i = block * kBlock; i < end; ++i) store(out + i, f(i));
   });
 }
 
@@ -27,7 +28,7 @@ void cast(const Cast& a) {
   with_float_type(a.from, [&](auto from) {
     with_float_type(a.to, [&](auto to) {
       const auto* x = static_cast<const decltype(from)*>(a.x);
-      map<decltype(to)>(a.n, a.y, [=](int64_t i) { return float(x[i]); });
+      map<decltype(to)>(a.n, a.y, [=](int64_t i) { return load(x + i); });
     });
   });
 }
@@ -37,7 +38,7 @@ void add(const Add& a) {
     using T = decltype(t);
     const T* x = static_cast<const T*>(a.a);
     const T* z = static_cast<const T*>(a.b);
-    map<T>(a.n, a.y, [=](int64_t i) { return float(x[i]) + float(z[i]); });
+    map<T>(a.n, a.y, [=](int64_t i) { return load(x + i) + load(z + i); });
   });
 }
 
@@ -45,7 +46,7 @@ void scale(const Scale& a) {
   with_float_type(a.dtype, [&](auto t) {
     using T = decltype(t);
     const T* x = static_cast<const T*>(a.x);
-    map<T>(a.n, a.y, [x, factor = a.factor](int64_t i) { return factor * float(x[i]); });
+    map<T>(a.n, a.y, [x, factor = a.factor](int64_t i) { return factor * load(x + i); });
   });
 }
 

@@ -1,5 +1,6 @@
 #include <cassert>
 
+#include "kernels/common/convert.h"
 #include "kernels/common/dispatch.h"
 #include "kernels/common/parallel.h"
 #include "kernels/embedding/embedding.h"
@@ -25,7 +26,7 @@ void sort_by_token(int64_t rows, int64_t V, const int32_t* tokens, int32_t* firs
 template <class T>
 void add_row(int64_t D, const T* row, float* sum) {
 #pragma omp simd
-  for (int64_t d = 0; d < D; ++d) sum[d] += float(row[d]);
+  for (int64_t d = 0; d < D; ++d) sum[d] += load(row + d);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "kernels/common/convert.h"
 #include "kernels/common/dispatch.h"
 #include "kernels/common/parallel.h"
 #include "kernels/rmsnorm/rmsnorm.h"
@@ -16,7 +17,7 @@ template <class T>
 float sum_of_squares(int64_t D, const T* h) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
-  for (int64_t d = 0; d < D; ++d) sum += float(h[d]) * float(h[d]);
+  for (int64_t d = 0; d < D; ++d) sum += load(h + d) * load(h + d);
   return sum;
 }
 
@@ -25,9 +26,8 @@ float add_residual(int64_t D, const T* x, const T* residual, T* h) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t d = 0; d < D; ++d) {
-    const T rounded = T(float(x[d]) + float(residual[d]));
-    h[d] = rounded;
-    sum += float(rounded) * float(rounded);
+    store(h + d, load(x + d) + load(residual + d));
+    sum += load(h + d) * load(h + d);
   }
   return sum;
 }
@@ -52,7 +52,7 @@ void forward_row(const RmsNormForward& a, int64_t r) {
   const float rstd = 1.f / std::sqrt(sum / float(D) + a.eps);
   if (a.rstd) a.rstd[r] = rstd;
 #pragma omp simd
-  for (int64_t d = 0; d < D; ++d) y[d] = T(float(h[d]) * rstd * float(weight[d]));
+  for (int64_t d = 0; d < D; ++d) store(y + d, load(h + d) * rstd * load(weight + d));
 }
 
 template <class T, bool kAddResidual>
@@ -66,17 +66,17 @@ void backward_row(const RmsNormBackward& a, int64_t r, float* partial) {
 
   float sum_gh = 0;
 #pragma omp simd reduction(+ : sum_gh)
-  for (int64_t d = 0; d < D; ++d) sum_gh += float(dy[d]) * float(weight[d]) * float(h[d]);
+  for (int64_t d = 0; d < D; ++d) sum_gh += load(dy + d) * load(weight + d) * load(h + d);
 
   const float rstd = a.rstd[r];
   const float h_factor = rstd * rstd * rstd * (sum_gh / float(D));
 #pragma omp simd
   for (int64_t d = 0; d < D; ++d) {
-    const float dy_rstd = float(dy[d]) * rstd;
-    partial[d] += dy_rstd * float(h[d]);
-    float g = dy_rstd * float(weight[d]) - float(h[d]) * h_factor;
-    if constexpr (kAddResidual) g += float(d_residual[d]);
-    dh[d] = T(g);
+    const float dy_rstd = load(dy + d) * rstd;
+    partial[d] += dy_rstd * load(h + d);
+    float g = dy_rstd * load(weight + d) - load(h + d) * h_factor;
+    if constexpr (kAddResidual) g += load(d_residual + d);
+    store(dh + d, g);
   }
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "kernels/common/convert.h"
 #include "kernels/common/dispatch.h"
 #include "kernels/common/parallel.h"
 #include "kernels/common/vector_math.h"
@@ -19,9 +20,9 @@ template <class T>
 void forward_row(int64_t F, float limit, const T* gate, const T* up, T* y) {
 #pragma omp simd
   for (int64_t i = 0; i < F; ++i) {
-    const float g = std::min(float(gate[i]), limit);
-    const float u = std::max(std::min(float(up[i]), limit), -limit);
-    y[i] = T(g * fast_sigmoid(g) * u);
+    const float g = std::min(load(gate + i), limit);
+    const float u = std::max(std::min(load(up + i), limit), -limit);
+    store(y + i, g * fast_sigmoid(g) * u);
   }
 }
 
@@ -29,14 +30,14 @@ template <class T, bool kStoreY>
 void backward_row(int64_t F, float limit, const T* dy, const T* gate, const T* up, T* d_gate, T* d_up, T* y) {
 #pragma omp simd
   for (int64_t i = 0; i < F; ++i) {
-    const float gate_i = float(gate[i]), up_i = float(up[i]), dy_i = float(dy[i]);
+    const float gate_i = load(gate + i), up_i = load(up + i), dy_i = load(dy + i);
     const float g = std::min(gate_i, limit);
     const float u = std::max(std::min(up_i, limit), -limit);
     const float s = fast_sigmoid(g), silu = g * s;
     const float silu_slope = s + silu * (1.f - s);
-    d_gate[i] = T(gate_i < limit ? dy_i * u * silu_slope : 0.f);
-    d_up[i] = T(up_i < limit && up_i > -limit ? dy_i * silu : 0.f);
-    if constexpr (kStoreY) y[i] = T(silu * u);
+    store(d_gate + i, gate_i < limit ? dy_i * u * silu_slope : 0.f);
+    store(d_up + i, up_i < limit && up_i > -limit ? dy_i * silu : 0.f);
+    if constexpr (kStoreY) store(y + i, silu * u);
   }
 }
 

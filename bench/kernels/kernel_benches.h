@@ -1,0 +1,167 @@
+// What bench_kernels measures: every kernel on the bench shapes of its _cases.h, one list for all devices.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/adamw/adamw_cases.h"
+#include "kernels/cross_entropy/cross_entropy_cases.h"
+#include "kernels/elementwise/elementwise_cases.h"
+#include "kernels/embedding/embedding_cases.h"
+#include "kernels/grad_norm/grad_norm_cases.h"
+#include "kernels/matmul/matmul_cases.h"
+#include "kernels/rmsnorm/rmsnorm_cases.h"
+#include "kernels/swiglu/swiglu_cases.h"
+
+namespace genesis::bench {
+
+// A kernel with its arrays in place.
+struct Prepared {
+  std::function<void()> call;
+  double bytes = 0;  // a call has to move: inputs read once, outputs written once
+  double flops = 0;  // of a matrix product, which they bound and not the bytes
+};
+
+struct KernelBench {
+  std::string name;  // op/case/type
+  DType dtype;
+  std::function<Prepared()> prepare;
+};
+
+// The list for one device. Device has a static function for each launcher and workspace size, memory(),
+// matmul() that prepares a product, and kLargest: shapes with an array of more elements are left out.
+template <class Device>
+class KernelBenches {
+ public:
+  std::vector<KernelBench> all() {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      for (const auto& c : kRmsNormBenchCases) rmsnorm(c, dtype);
+      for (const auto& c : kSwiGluBenchCases) swiglu(c, dtype);
+      for (const auto& c : kEmbeddingBenchCases) embedding(c, dtype);
+      for (const auto& c : kCrossEntropyBenchCases) cross_entropy(c, dtype);
+      for (const int64_t n : kElementwiseBenchCases) elementwise(n, dtype);
+      for (const auto& c : kMatMulBenchCases) matmul(c, dtype);
+    }
+    for (const auto& c : grad_norm_bench_cases()) grad_norm(c);
+    for (const auto& c : adamw_bench_cases()) adamw(c);
+    return std::move(list_);
+  }
+
+ private:
+  void rmsnorm(const RmsNormCase& c, DType dtype) {
+    const auto problem = [c, dtype] {
+      const size_t workspace = Device::rmsnorm_backward_workspace(c.rows, c.D);
+      auto p = std::make_shared<RmsNormProblem>(c, dtype, workspace, Device::memory());
+      Device::rmsnorm_forward(p->forward());  // its outputs are the backward's inputs
+      return p;
+    };
+    add("rmsnorm_forward", c.name, dtype, c.rows * c.D, [problem] {
+      const auto p = problem();
+      return Prepared{[p] { Device::rmsnorm_forward(p->forward()); }, p->forward_bytes()};
+    });
+    add("rmsnorm_backward", c.name, dtype, c.rows * c.D, [problem] {
+      const auto p = problem();
+      return Prepared{[p] { Device::rmsnorm_backward(p->backward()); }, p->backward_bytes()};
+    });
+  }
+
+  void swiglu(const SwiGluCase& c, DType dtype) {
+    add("swiglu_forward", c.name, dtype, c.rows * 2 * c.F, [c, dtype] {
+      const auto p = std::make_shared<SwiGluProblem>(c, dtype, Device::memory());
+      return Prepared{[p] { Device::swiglu_forward(p->forward()); }, p->forward_bytes()};
+    });
+    add("swiglu_backward", c.name, dtype, c.rows * 2 * c.F, [c, dtype] {
+      const auto p = std::make_shared<SwiGluProblem>(c, dtype, Device::memory());
+      return Prepared{[p] { Device::swiglu_backward(p->backward()); }, p->backward_bytes()};
+    });
+  }
+
+  void embedding(const EmbeddingCase& c, DType dtype) {
+    const auto problem = [c, dtype] {
+      const size_t workspace = Device::embedding_backward_workspace(c.rows, c.V);
+      return std::make_shared<EmbeddingProblem>(c, dtype, workspace, Device::memory());
+    };
+    add("embedding_forward", c.name, dtype, c.V * c.D, [problem] {
+      const auto p = problem();
+      return Prepared{[p] { Device::embedding_forward(p->forward()); }, p->forward_bytes()};
+    });
+    add("embedding_backward", c.name, dtype, c.V * c.D, [problem] {
+      const auto p = problem();
+      return Prepared{[p] { Device::embedding_backward(p->backward()); }, p->backward_bytes()};
+    });
+  }
+
+  // From fp32 logits; `dtype` is their gradient's type.
+  void cross_entropy(const CrossEntropyCase& c, DType dtype) {
+    add("cross_entropy", c.name, dtype, c.rows * c.stride, [c, dtype] {
+      const auto p = std::make_shared<CrossEntropyProblem>(c, DType::f32, dtype, Device::memory());
+      return Prepared{[p] { Device::cross_entropy(p->args()); }, p->bytes()};
+    });
+  }
+
+  void elementwise(int64_t n, DType dtype) {
+    const std::string name = std::to_string(n);
+    const auto problem = [n, dtype] {
+      return std::make_shared<ElementwiseProblem>(n, dtype, Device::memory());
+    };
+    add("add", name, dtype, n, [problem] {
+      const auto p = problem();
+      return Prepared{[p] { Device::add(p->add()); }, 3 * p->array_bytes()};
+    });
+    add("scale", name, dtype, n, [problem] {
+      const auto p = problem();
+      return Prepared{[p] { Device::scale(p->scale()); }, 2 * p->array_bytes()};
+    });
+    add("cast", name, dtype, n, [problem] {
+      const auto p = problem();
+      const DType other = p->dtype == DType::f32 ? DType::bf16 : DType::f32;
+      const auto y = std::make_shared<Buffer>(other, p->n, Device::memory());
+      return Prepared{[p, y] { Device::cast(p->cast(*y)); }, 6.0 * double(p->n)};
+    });
+    add("zero", name, dtype, n, [problem] {
+      const auto p = problem();
+      return Prepared{[p] { Device::zero(p->zero()); }, p->array_bytes()};
+    });
+  }
+
+  void matmul(const MatMulCase& c, DType dtype) {
+    const DType out = MatMulProblem::takes(c, dtype, dtype) ? dtype : DType::f32;
+    add("matmul", c.name, dtype, std::max({c.M * c.N, c.M * c.K, c.K * c.N}), [c, dtype, out] {
+      const auto p = std::make_shared<MatMulProblem>(c, dtype, out, Device::memory());
+      return Prepared{[p, product = Device::matmul(*p)] { product(); }, 0, p->flops()};
+    });
+  }
+
+  void grad_norm(const GradNormCase& c) {
+    add("grad_norm", c.name, DType::f32, c.sizes[0], [c] {
+      const auto p = std::make_shared<GradNormProblem>(c, Device::memory());
+      const auto* tensors = p->tensors.template as<GradTensor>();
+      p->set_workspace(Device::grad_norm_workspace(tensors, p->count()), Device::memory());
+      return Prepared{[p] { Device::grad_norm(p->args()); }, p->bytes()};
+    });
+  }
+
+  void adamw(const AdamWCase& c) {
+    add("adamw", c.name, DType::f32, c.sizes[0], [c] {
+      const auto p = std::make_shared<AdamWProblem>(c, Device::memory());
+      return Prepared{[p] { Device::adamw(p->args()); }, p->bytes()};
+    });
+  }
+
+  void add(const char* op, const std::string& name, DType dtype, int64_t largest_array,
+           std::function<Prepared()> prepare) {
+    if (largest_array > Device::kLargest) return;
+    list_.push_back({std::string(op) + "/" + name + "/" + name_of(dtype), dtype, std::move(prepare)});
+  }
+
+  std::vector<KernelBench> list_;
+};
+
+// Registers a device's kernels with Google Benchmark. Each reports bytes/s or FLOP/s, and as `of_roof` the
+// fraction of what a large copy or a large matrix product of its type reached in the same run.
+inline constexpr const char* kOfRoof = "of_roof";
+void register_cpu_kernels();
+
+}  // namespace genesis::bench
