@@ -12,7 +12,8 @@ namespace genesis {
 // Where a Buffer's bytes come from. A device's tests and benchmarks bring their own; the host must be able to
 // read and write it (CUDA: managed memory).
 struct Memory {
-  void* (*allocate)(size_t bytes) = nullptr;  // aligned to 64 bytes
+  // `bytes` for kernels and behind them `guard` that none may touch; aligned to 64 bytes.
+  void* (*allocate)(size_t bytes, size_t guard) = nullptr;
   void (*release)(void*) = nullptr;
 };
 extern const Memory kHostMemory;

@@ -1,5 +1,7 @@
 #include "kernels/elementwise/elementwise.h"
 
+#include <algorithm>
+
 #include "kernels/common/bf16.h"
 #include "kernels/ptx/ptx.h"
 #include "kernels/simt/simt.h"
@@ -11,57 +13,56 @@ using simt::Cache;
 using simt::Vec;
 
 constexpr int kThreads = 256;
-constexpr int kPerThread = 8;  // elements
 
-// Eight elements as floats, from and to memory, and the array's last few one by one.
-__device__ inline void load8(float (&x)[8], const float* p) {
-  const auto a = simt::load_vec<4, Cache::once>(p), b = simt::load_vec<4, Cache::once>(p + 4);
+// Elements a thread takes: 16 bytes of the larger type, so that a warp's accesses are whole lines.
+template <class From, class To>
+constexpr int kPerThread = 16 / int(std::max(sizeof(From), sizeof(To)));
+
+template <class T, int N>
+constexpr Cache kCache = sizeof(T) * N == 16 ? Cache::once : Cache::normal;
+
+template <int N>
+__device__ inline void store_floats(float* p, const float (&x)[N]) {
+  Vec<float, N> v;
 #pragma unroll
-  for (int i = 0; i < 4; ++i) x[i] = a[i], x[i + 4] = b[i];
+  for (int i = 0; i < N; ++i) v[i] = x[i];
+  simt::store_vec<kCache<float, N>>(p, v);
 }
 
-__device__ inline void load8(float (&x)[8], const bf16* p) {
-  const auto a = simt::load_vec<8, Cache::once>(p);
+template <int N>
+__device__ inline void store_floats(bf16* p, const float (&x)[N]) {
+  Vec<uint32_t, N / 2> pairs;
 #pragma unroll
-  for (int i = 0; i < 8; ++i) x[i] = float(a[i]);
-}
-
-__device__ inline void store8(float* p, const float (&x)[8]) {
-  simt::store_vec<Cache::once>(p, Vec<float, 4>{{x[0], x[1], x[2], x[3]}});
-  simt::store_vec<Cache::once>(p + 4, Vec<float, 4>{{x[4], x[5], x[6], x[7]}});
-}
-
-__device__ inline void store8(bf16* p, const float (&x)[8]) {
-  Vec<uint32_t, 4> pairs;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) pairs[i] = ptx::pack_bf16(x[2 * i], x[2 * i + 1]);
-  simt::store_vec<Cache::once>(reinterpret_cast<uint32_t*>(p), pairs);
+  for (int i = 0; i < N / 2; ++i) pairs[i] = ptx::pack_bf16(x[2 * i], x[2 * i + 1]);
+  simt::store_vec<kCache<bf16, N>>(reinterpret_cast<uint32_t*>(p), pairs);
 }
 
 // y[i] = op(x[i], x2[i]); x2 is null for an op of one argument.
 template <class From, class To, class Op>
 __global__ void map_kernel(int64_t n, const From* x, const From* x2, To* y, Op op) {
-  const int64_t first = (int64_t(blockIdx.x) * kThreads + threadIdx.x) * kPerThread;
-  if (first + kPerThread <= n) {
-    float a[8], b[8] = {};
-    load8(a, x + first);
-    if (x2) load8(b, x2 + first);
+  constexpr int N = kPerThread<From, To>;
+  const int64_t first = (int64_t(blockIdx.x) * kThreads + threadIdx.x) * N;
+  if (first + N <= n) {
+    const auto a = simt::load_vec<N, kCache<From, N>>(x + first);
+    auto b = a;
+    if (x2) b = simt::load_vec<N, kCache<From, N>>(x2 + first);
+    float z[N];
 #pragma unroll
-    for (int i = 0; i < 8; ++i) a[i] = op(a[i], b[i]);
-    store8(y + first, a);
+    for (int i = 0; i < N; ++i) z[i] = op(float(a[i]), float(b[i]));
+    store_floats(y + first, z);
     return;
   }
   for (int64_t i = first; i < n; ++i) {
-    simt::store(y + i, To(op(float(simt::load(x + i)), x2 ? float(simt::load(x2 + i)) : 0.f)));
+    const float a = float(simt::load(x + i));
+    simt::store(y + i, To(op(a, x2 ? float(simt::load(x2 + i)) : a)));
   }
 }
 
 template <class From, class To, class Op>
 void map(const char* name, int64_t n, const void* x, const void* x2, void* y, Op op, Stream stream) {
-  const simt::Launch l{.grid = {(n + kThreads * kPerThread - 1) / (kThreads * kPerThread)},
-                       .block = kThreads,
-                       .stream = stream,
-                       .name = name};
+  constexpr int64_t kPerBlock = kThreads * kPerThread<From, To>;
+  const simt::Launch l{
+      .grid = {(n + kPerBlock - 1) / kPerBlock}, .block = kThreads, .stream = stream, .name = name};
   simt::launch(map_kernel<From, To, Op>, l, n, static_cast<const From*>(x), static_cast<const From*>(x2),
                static_cast<To*>(y), op);
 }

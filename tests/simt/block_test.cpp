@@ -1,8 +1,6 @@
 // Small kernels that use everything a block's threads do together.
-#include <numeric>
-
 #include "kernels/ptx/ptx.h"
-#include "kernels/simt/buffer.h"
+#include "kernels/simt/device.h"
 #include "kernels/simt/session.h"
 #include "kernels/simt/simt.h"
 #include "tests/support/catch.h"
@@ -47,22 +45,25 @@ __global__ void stages_kernel(const float* x, float* y, int stages) {
   }
 }
 
-std::vector<float> iota(size_t n) {
-  std::vector<float> v(n);
-  std::iota(v.begin(), v.end(), 0.f);
-  return v;
+Buffer floats(int64_t n) { return Buffer(DType::f32, n, simt::kDeviceMemory); }
+
+Buffer iota(int64_t n) {
+  Buffer b = floats(n);
+  for (int64_t i = 0; i < n; ++i) b.set(i, double(i));
+  return b;
 }
 
 }  // namespace
 
 TEST_CASE("a block passes values through shared memory in every thread order") {
   simt::in_all_orders([](simt::Session& session) {
-    const simt::Buffer<float> x(iota(3 * 128), "x"), y(3 * 128, "y");
+    const Buffer x = iota(3 * 128), y = floats(3 * 128);
     simt::launch(reverse_kernel, {.grid = {3}, .block = 128, .shared_bytes = sizeof(ReversePlan), .name = "reverse"},
-                 x.data(), y.data());
-    const auto values = y.values();
+                 x.as<float>(), y.as<float>());
+    simt::finish();
+    const auto values = y.to_double();
     for (size_t b = 0; b < 3; ++b) {
-      for (size_t i = 0; i < 128; ++i) REQUIRE(values[b * 128 + i] == float(b * 128 + 127 - i));
+      for (size_t i = 0; i < 128; ++i) REQUIRE(values[b * 128 + i] == double(b * 128 + 127 - i));
     }
     const auto& r = session.report("reverse");
     CHECK(r.barriers == 3);
@@ -75,18 +76,20 @@ TEST_CASE("a block passes values through shared memory in every thread order") {
 
 TEST_CASE("a warp's sum is the same in every lane and order") {
   simt::in_all_orders([](simt::Session&) {
-    const simt::Buffer<float> x(iota(64), "x"), y(2, "y");
-    simt::launch(sum_kernel, {.grid = {1}, .block = 64, .name = "sum"}, x.data(), y.data());
-    CHECK(y.values() == std::vector<float>{496.f, 1520.f});
+    const Buffer x = iota(64), y = floats(2);
+    simt::launch(sum_kernel, {.grid = {1}, .block = 64, .name = "sum"}, x.as<float>(), y.as<float>());
+    simt::finish();
+    CHECK(y.to_double() == std::vector<double>{496, 1520});
   });
 }
 
 TEST_CASE("stages of asynchronous copies arrive at their waits") {
   simt::in_all_orders([](simt::Session&) {
-    const simt::Buffer<float> x(iota(160), "x"), y(160, "y");
+    const Buffer x = iota(160), y = floats(160);
     simt::launch(stages_kernel, {.grid = {1}, .block = 32, .shared_bytes = sizeof(StagesPlan), .name = "stages"},
-                 x.data(), y.data(), 5);
-    const auto values = y.values();
-    for (size_t i = 0; i < 160; ++i) REQUIRE(values[i] == float(i / 32 * 32 + 31 - i % 32));
+                 x.as<float>(), y.as<float>(), 5);
+    simt::finish();
+    const auto values = y.to_double();
+    for (size_t i = 0; i < 160; ++i) REQUIRE(values[i] == double(i / 32 * 32 + 31 - i % 32));
   });
 }

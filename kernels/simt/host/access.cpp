@@ -33,7 +33,7 @@ void Worker::fail_bounds(uintptr_t address, size_t bytes, const char* verb, Site
   const Allocation* a = global_memory().before(address);
   constexpr size_t kNear = size_t(1) << 20;
   if (a && address - a->address < a->bytes + kNear) {
-    fail(what + "offset " + std::to_string(address - a->address) + " of '" + a->name + "', which has " +
+    fail(what + "offset " + std::to_string(address - a->address) + " of a buffer of " +
              std::to_string(a->bytes) + " bytes",
          site);
   }
@@ -50,7 +50,7 @@ unsigned char* Worker::locate(uintptr_t address, size_t bytes, const char* verb,
   const Allocation* a = last_allocation_;
   if (!a || address - a->address >= a->bytes) a = last_allocation_ = global_memory().find(address);
   if (!a || address - a->address + bytes > a->bytes) fail_bounds(address, bytes, verb, site);
-  return a->data.get() + (address - a->address);
+  return global_memory().view(address);
 }
 
 // Joins the access to those of the other lanes in the same instruction. Returns the site's number.

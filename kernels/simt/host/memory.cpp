@@ -1,42 +1,64 @@
 #include "kernels/simt/host/memory.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
+#include <string>
 
 #include "kernels/common/error.h"
-#include "kernels/simt/buffer.h"
+#include "kernels/simt/device.h"
 
 namespace genesis::simt {
 namespace host {
+namespace {
 
-void* reserve_addresses(size_t bytes) {
-  void* p = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  check(p != MAP_FAILED, "cannot reserve " + std::to_string(bytes) + " bytes of addresses: is ulimit -v set?");
-  return p;
+constexpr size_t kFileBytes = size_t(1) << 38;  // of addresses; memory is taken where it is touched
+constexpr size_t kPage = 4096;
+
+unsigned char* map(int file, size_t bytes, int protection) {
+  const int flags = file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+  void* p = mmap(nullptr, bytes, protection, flags | MAP_NORESERVE, file, 0);
+  check(p != MAP_FAILED, "simt: cannot reserve " + std::to_string(bytes) + " bytes of addresses: is ulimit -v set?");
+  return static_cast<unsigned char*>(p);
 }
+
+}  // namespace
+
+void* reserve_addresses(size_t bytes) { return map(-1, bytes, PROT_NONE); }
 
 GlobalMemory::GlobalMemory() {
-  constexpr size_t kAddresses = size_t(1) << 38;
-  next_ = reinterpret_cast<uintptr_t>(reserve_addresses(kAddresses));
-  end_ = next_ + kAddresses;
+  file_ = memfd_create("simt", MFD_CLOEXEC);
+  check(file_ >= 0 && ftruncate(file_, kFileBytes) == 0, "simt: cannot make a file in memory");
+  base_ = map(file_, kFileBytes, PROT_READ | PROT_WRITE);
+  view_ = map(file_, kFileBytes, PROT_READ | PROT_WRITE);
 }
 
-void* GlobalMemory::allocate(size_t bytes, const std::string& name) {
-  constexpr size_t kAlign = 256;
-  // An unused stretch after each allocation, so that running over an end does not reach the next.
-  const size_t taken = (bytes + kAlign - 1) / kAlign * kAlign + 16 * kAlign;
-  check(taken <= end_ - next_, "simt: no addresses left for " + std::to_string(bytes) + " bytes");
-  Allocation a;
-  a.address = next_;
-  a.bytes = bytes;
-  a.data = std::make_unique_for_overwrite<unsigned char[]>(bytes);
-  a.name = name;
-  std::memset(a.data.get(), 0xff, bytes);
-  allocations_.push_back(std::move(a));
-  next_ += taken;
-  return reinterpret_cast<void*>(allocations_.back().address);
+void* GlobalMemory::allocate(size_t bytes, size_t guard) {
+  // Whole pages, so that they can be given back, and one between allocations that nobody may touch.
+  const size_t taken = (bytes + guard + kPage - 1) / kPage * kPage + kPage;
+  check(taken <= kFileBytes - used_, "simt: no addresses left for " + std::to_string(bytes) + " bytes");
+  open();
+  allocations_.push_back({reinterpret_cast<uintptr_t>(base_ + used_), bytes, count_++});
+  used_ += taken;
+  return base_ + (used_ - taken);
+}
+
+void GlobalMemory::release(void* address) noexcept {
+  const auto it = std::find_if(allocations_.begin(), allocations_.end(), [&](const Allocation& a) {
+    return a.address == reinterpret_cast<uintptr_t>(address);
+  });
+  const auto offset = static_cast<unsigned char*>(address) - base_;
+  fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset,
+            off_t((it->bytes + kPage - 1) / kPage * kPage));
+  allocations_.erase(it);
+}
+
+void GlobalMemory::protect(bool readable) {
+  if (readable == open_ || used_ == 0) return;
+  check(mprotect(base_, used_, readable ? PROT_READ | PROT_WRITE : PROT_NONE) == 0, "simt: mprotect failed");
+  open_ = readable;
 }
 
 const Allocation* GlobalMemory::before(uintptr_t address) const {
@@ -50,35 +72,17 @@ const Allocation* GlobalMemory::find(uintptr_t address) const {
   return a && address - a->address < a->bytes ? a : nullptr;
 }
 
-void GlobalMemory::release(void* address) noexcept {
-  std::erase_if(allocations_, [&](const Allocation& a) { return a.address == reinterpret_cast<uintptr_t>(address); });
-}
-
 GlobalMemory& global_memory() {
   static GlobalMemory memory;
   return memory;
 }
 
-namespace {
-
-unsigned char* bytes_at(const void* device, size_t bytes) {
-  const auto address = reinterpret_cast<uintptr_t>(device);
-  const Allocation* a = global_memory().before(address);
-  check(a && address - a->address + bytes <= a->bytes,
-        "simt: a copy of " + std::to_string(bytes) + " bytes lies outside device memory");
-  return a->data.get() + (address - a->address);
-}
-
-}  // namespace
 }  // namespace host
 
-void* allocate(size_t bytes, const std::string& name) { return host::global_memory().allocate(bytes, name); }
-void release(void* device) noexcept { host::global_memory().release(device); }
-void copy_in(void* device, const void* source, size_t bytes) {
-  if (bytes > 0) std::memcpy(host::bytes_at(device, bytes), source, bytes);
-}
-void copy_out(void* target, const void* device, size_t bytes) {
-  if (bytes > 0) std::memcpy(target, host::bytes_at(device, bytes), bytes);
-}
+const Memory kDeviceMemory = {
+    [](size_t bytes, size_t guard) { return host::global_memory().allocate(bytes, guard); },
+    [](void* p) { host::global_memory().release(p); }};
+
+void finish() { host::global_memory().open(); }
 
 }  // namespace genesis::simt

@@ -1,10 +1,8 @@
-// The host executor's global memory: a range of addresses with no memory behind them, and beside it the bytes.
+// The host executor's global memory.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <string>
 #include <vector>
 
 namespace genesis::simt::host {
@@ -12,26 +10,39 @@ namespace genesis::simt::host {
 struct Allocation {
   uintptr_t address = 0;
   size_t bytes = 0;
-  std::unique_ptr<unsigned char[]> data;
-  std::string name;
+  int number = 0;  // counts allocations
 };
 
 // Reserves addresses that fault when they are read or written.
 void* reserve_addresses(size_t bytes);
 
-// The device's allocations. Addresses are never given out twice, so that a stale pointer is found out.
+// One file in memory, mapped twice: where pointers point to, which can be closed while kernels run, and a second
+// view through which the executor reads and writes. Addresses are never given out twice, so that a stale pointer
+// is found out.
 class GlobalMemory {
  public:
   GlobalMemory();
-  void* allocate(size_t bytes, const std::string& name);
+
+  void* allocate(size_t bytes, size_t guard);
   void release(void* address) noexcept;
-  // The allocation that holds this address, or null. Not to be called while another thread allocates.
+  void close() { protect(false); }
+  void open() { protect(true); }
+
+  // The allocation that holds this address, or null; the last one that starts before it, or null. Not to be
+  // called while another thread allocates.
   const Allocation* find(uintptr_t address) const;
-  // The last allocation at or before it, or null.
   const Allocation* before(uintptr_t address) const;
+  unsigned char* view(uintptr_t address) const { return view_ + (address - reinterpret_cast<uintptr_t>(base_)); }
 
  private:
-  uintptr_t next_ = 0, end_ = 0;
+  void protect(bool readable);
+
+  int file_ = -1;
+  unsigned char* base_ = nullptr;
+  unsigned char* view_ = nullptr;
+  size_t used_ = 0;  // bytes of the file
+  int count_ = 0;
+  bool open_ = true;
   std::vector<Allocation> allocations_;  // by address
 };
 

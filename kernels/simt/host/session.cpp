@@ -83,6 +83,7 @@ void run(const LaunchShape& shape, const Body& body) {
   std::mutex mutex;
   size_t failed = order.size();
   std::exception_ptr error;
+  global_memory().close();
   parallel_for(std::min<int64_t>(options.workers, int64_t(order.size())), [&](int64_t) {
     Worker& w = worker();
     w.begin(options, shape, body);
@@ -98,7 +99,10 @@ void run(const LaunchShape& shape, const Body& body) {
     const std::lock_guard lock(mutex);
     w.add_to(report);
   });
-  if (error) std::rethrow_exception(error);
+  if (error) {
+    global_memory().open();
+    std::rethrow_exception(error);
+  }
   merge_sites(report.sites);
   open_session->add(std::move(report));
 }
@@ -152,7 +156,10 @@ Session::Session(const SessionOptions& options) : options_(options) {
   host::open_session = this;
 }
 
-Session::~Session() { host::open_session = nullptr; }
+Session::~Session() {
+  host::open_session = nullptr;
+  host::global_memory().open();
+}
 
 const LaunchReport& Session::report(const std::string& name) const {
   const LaunchReport* found = nullptr;
