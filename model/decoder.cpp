@@ -37,15 +37,15 @@ Weights declare_weights(Builder& b, const Config::Model& m, DType dtype) {
 }
 
 // The residual stream between blocks: x + branch, the sum left to the next norm, which does it on its way.
-struct Stream {
+struct Residual {
   ValueId x, branch;
 };
 
 // How a block's queries, keys and values become its mix of values: over a whole batch, or against a cache.
 using Attend = std::function<ValueId(Builder&, ValueId qkv)>;
 
-Stream decoder_block(Builder& b, const Config::Model& m, const LayerWeights& w, Stream in, ValueId positions,
-                     const Attend& attend) {
+Residual decoder_block(Builder& b, const Config::Model& m, const LayerWeights& w, Residual in,
+                       ValueId positions, const Attend& attend) {
   const RopeAttrs rotation{int(m.heads),        int(m.kv_heads),    int(m.head_size),
                            float(m.rope_theta), m.rope_interleaved, false};
   const float eps = float(m.norm_eps);
@@ -63,7 +63,7 @@ Stream decoder_block(Builder& b, const Config::Model& m, const LayerWeights& w, 
 ValueId decoder(Builder& b, const Config::Model& m, const Weights& w, int64_t recurrence, ValueId tokens,
                 ValueId positions, const std::function<Attend(int execution)>& attend) {
   b.scope("");
-  Stream stream{b.embedding("embed", tokens, w.embed), kNone};
+  Residual stream{b.embedding("embed", tokens, w.embed), kNone};
   const auto list = executions(m, recurrence);
   for (int e = 0; e < int(list.size()); ++e) {
     b.scope(list[size_t(e)].name + ".", e);

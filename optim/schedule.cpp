@@ -13,7 +13,7 @@ double learning_rate(const Config::Schedule& s, double lr, int64_t steps, int64_
   // The decay's first step still has lr, and its last one has min_lr exactly.
   const int64_t decay = cosine ? steps - s.warmup_steps : s.decay_steps;
   const int64_t into = step - (steps - decay);
-  if (into <= 0 && decay > 1) return lr;
+  if (into < 0) return lr;
   const double progress = decay > 1 ? std::min(1.0, double(into) / double(decay - 1)) : 1.0;
   const double left = cosine ? 0.5 * (1 + std::cos(std::numbers::pi * progress)) : 1 - progress;
   return s.min_lr + (lr - s.min_lr) * left;

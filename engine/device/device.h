@@ -28,18 +28,19 @@ class Device {
 std::unique_ptr<Device> make_cpu_device();
 
 // Memory of a device, released with the object.
-class Buffer {
+class DeviceBuffer {
  public:
-  Buffer() = default;
-  Buffer(Device& device, size_t bytes) : device_(&device), data_(device.allocate(bytes)), bytes_(bytes) {}
-  Buffer(Buffer&& other) noexcept { *this = std::move(other); }
-  Buffer& operator=(Buffer&& other) noexcept {
+  DeviceBuffer() = default;
+  DeviceBuffer(Device& device, size_t bytes)
+      : device_(&device), data_(device.allocate(bytes)), bytes_(bytes) {}
+  DeviceBuffer(DeviceBuffer&& other) noexcept { *this = std::move(other); }
+  DeviceBuffer& operator=(DeviceBuffer&& other) noexcept {
     std::swap(device_, other.device_);
     std::swap(data_, other.data_);
     std::swap(bytes_, other.bytes_);
     return *this;
   }
-  ~Buffer() {
+  ~DeviceBuffer() {
     if (data_) device_->release(data_);
   }
 

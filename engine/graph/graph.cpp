@@ -57,7 +57,11 @@ std::string names(const Graph& graph, const std::vector<ValueId>& ids) {
   std::string s;
   for (size_t i = 0; i < ids.size(); ++i) {
     s += i ? ", " : "";
-    s += ids[i] == kNone ? "-" : graph.value(ids[i]).name;
+    if (ids[i] == kNone) {
+      s += "-";
+    } else {
+      s += graph.has(ids[i]) ? graph.value(ids[i]).name : fmt::format("#{}", ids[i]);
+    }
   }
   return s;
 }
@@ -71,8 +75,8 @@ std::string describe(const Graph& graph, const Node& node) {
     s += " -> ";
     for (size_t i = 0; i < node.out.size(); ++i) {
       s += i ? ", " : "";
-      if (node.out[i] == kNone) {
-        s += "-";
+      if (!graph.has(node.out[i])) {
+        s += names(graph, {node.out[i]});
       } else {
         const Value& v = graph.value(node.out[i]);
         s += v.name + ":" + describe(v);
@@ -131,21 +135,35 @@ class Verifier {
   }
 
   void check_node(const Node& node) {
-    if (!phases_in_order(node)) fail(node, "a node of an earlier phase after a later one");
+    check_ids(node);
+    if (node.phase < phase_) fail(node, "a node of an earlier phase after a later one");
+    phase_ = node.phase;
     for (ValueId id : node.in) {
       if (id == kNone) continue;
-      if (id < 0 || size_t(id) >= graph_.values.size()) fail(node, "a value id out of range");
       const State s = state_[size_t(id)];
       if (s == State::absent) fail(node, "use of '" + graph_.value(id).name + "' before it is assigned");
-      if (s == State::overwritten)
+      if (s == State::overwritten) {
         fail(node, "use of '" + graph_.value(id).name + "' after it was overwritten");
+      }
     }
     for (ValueId id : node.into) {
-      if (graph_.value(id).role == Role::activation)
+      if (graph_.value(id).role == Role::activation) {
         fail(node, "a change to '" + graph_.value(id).name + "', an activation");
+      }
       state_[size_t(id)] = State::present;
     }
     check_outputs(node);
+  }
+
+  // The only check that nothing else relies on having passed: it comes first.
+  void check_ids(const Node& node) const {
+    const auto known = [&](ValueId id) { return id == kNone || graph_.has(id); };
+    for (const auto* ids : {&node.in, &node.out}) {
+      if (!std::all_of(ids->begin(), ids->end(), known)) fail(node, "a value id out of range");
+    }
+    for (ValueId id : node.into) {
+      if (!graph_.has(id)) fail(node, "a value id out of range");
+    }
   }
 
   void check_outputs(const Node& node) {
@@ -157,21 +175,19 @@ class Verifier {
       if (id == kNone) continue;
       const Value& v = graph_.value(id);
       if (state_[size_t(id)] != State::absent) fail(node, "second assignment of '" + v.name + "'");
-      if (!(v.shape == types[i].shape) || v.dtype != types[i].dtype)
+      if (!(v.shape == types[i].shape) || v.dtype != types[i].dtype) {
         fail(node, "wrong type of '" + v.name + "'");
-      state_[size_t(id)] = State::present;
-      if (v.in_place_of != kNone) {
-        if (!def.in_place || i != 0 || v.in_place_of != node.in[0])
-          fail(node, "'" + v.name + "' can't be in place");
-        state_[size_t(node.in[0])] = State::overwritten;
       }
+      state_[size_t(id)] = State::present;
+      // Memory is planned, and the op called, as if what an op does in place were always so.
+      const ValueId base = def.in_place && i == 0 ? node.in[0] : kNone;
+      if (v.in_place_of != base) fail(node, "'" + v.name + "' is in place of the wrong value");
+      if (base == kNone) continue;
+      if (v.role != Role::activation || graph_.value(base).role != Role::activation) {
+        fail(node, "'" + v.name + "' is in place of a value that persists, or persists itself");
+      }
+      state_[size_t(base)] = State::overwritten;
     }
-  }
-
-  bool phases_in_order(const Node& node) {
-    if (node.phase < phase_) return false;
-    phase_ = node.phase;
-    return true;
   }
 
   const Graph& graph_;

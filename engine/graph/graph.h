@@ -1,6 +1,5 @@
 // The static graph: flat vectors of values and nodes, integer ids, single assignment, nodes in the order in
-// which they run. Passes are functions that change a graph; verify() (engine/graph/verify.h) holds after
-// each.
+// which they run. Passes are functions that change a graph; verify() holds after each.
 #pragma once
 
 #include <string>
@@ -72,6 +71,8 @@ class Graph {
   const Value& value(ValueId id) const { return values[size_t(id)]; }
   Value& value(ValueId id) { return values[size_t(id)]; }
 
+  bool has(ValueId id) const { return id >= 0 && size_t(id) < values.size(); }
+
   ValueId find(std::string_view name) const;        // kNone when there is none
   ValueId at(std::string_view name) const;          // throws Error when there is none
   std::vector<ValueId> with_role(Role role) const;  // in order of creation
@@ -82,8 +83,9 @@ class Graph {
 // One node a line, then the persistent values: stable text, for people and for tests.
 std::string to_string(const Graph& graph);
 
-// Throws Error if the graph breaks a rule: ids in range, names unique, every value assigned once and before
-// its uses, an overwritten value never used again, shapes and types as the ops demand.
+// Throws Error if the graph breaks a rule: ids in range, names unique, phases in order, every value assigned
+// once and before its uses, an overwritten value never used again, nothing but persistent values changed,
+// shapes and types as the ops demand.
 void verify(const Graph& graph);
 
 }  // namespace genesis

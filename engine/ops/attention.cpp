@@ -24,9 +24,19 @@ void check_qkv(const Graph& g, const Node& n) {
               "qkv [B T, (H + 2 KV) K]");
 }
 
+// Positions, i32 [B T], are there if and only if attention stays inside documents.
+void check_positions(const Graph& g, const Node& n) {
+  const auto& a = std::get<AttentionAttrs>(n.attrs);
+  const bool fit = a.document_mask ? input(g, n, 1).dtype == DType::i32 &&
+                                         input(g, n, 1).shape.elements() == int64_t(a.B) * a.T
+                                   : n.in[1] == kNone;
+  check_input(fit, g, n, "a position i32 a row with a document mask, none without");
+}
+
 // in: qkv, positions or none -> out [B T, H K], lse [B, H, T]
 std::vector<ValueType> infer(const Graph& g, const Node& n) {
   check_qkv(g, n);
+  check_positions(g, n);
   const auto& a = std::get<AttentionAttrs>(n.attrs);
   return {{{int64_t(a.B) * a.T, int64_t(a.H) * a.K}, input(g, n, 0).dtype}, {{a.B, a.H, a.T}, DType::f32}};
 }
@@ -60,6 +70,11 @@ Cost cost(const Graph& g, const Node& n) {
 // in: qkv, positions or none, out, lse, d_out -> d_qkv
 std::vector<ValueType> infer_backward(const Graph& g, const Node& n) {
   check_qkv(g, n);
+  check_positions(g, n);
+  const auto& a = std::get<AttentionAttrs>(n.attrs);
+  const Shape mix{int64_t(a.B) * a.T, int64_t(a.H) * a.K};
+  check_input(input(g, n, 2).shape == mix && input(g, n, 4).shape == mix, g, n, "out and d_out [B T, H K]");
+  check_input(input(g, n, 3).shape == Shape{a.B, a.H, a.T}, g, n, "lse [B, H, T]");
   return {type_of(input(g, n, 0))};
 }
 
@@ -90,6 +105,8 @@ std::vector<ValueType> infer_cached(const Graph& g, const Node& n) {
   check_qkv(g, n);
   const auto& a = std::get<AttentionAttrs>(n.attrs);
   check_input(a.B == 1 && n.into.size() == 2, g, n, "one sequence, and a cache of keys and one of values");
+  const int64_t T_max = g.value(n.into[0]).shape[0];
+  for (size_t i : {0, 1}) check_into(g, n, i, {{T_max, a.KV, a.K}, input(g, n, 0).dtype});
   return {{{int64_t(a.T), int64_t(a.H) * a.K}, input(g, n, 0).dtype}};
 }
 

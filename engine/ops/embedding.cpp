@@ -39,6 +39,8 @@ std::vector<ValueType> infer_backward(const Graph& g, const Node& n) {
   const Value& dy = input(g, n, 1);
   check_input(dy.shape.rank() == 2 && dy.shape[0] == input(g, n, 0).shape.elements(), g, n,
               "a row of dy a token");
+  check_input(n.into.size() == 1 && g.value(n.into[0]).shape.rank() == 2, g, n, "a table to add to");
+  check_into(g, n, 0, {{g.value(n.into[0]).shape[0], dy.shape[1]}, DType::f32});
   return {};
 }
 

@@ -1,6 +1,8 @@
 // The output layer and the cross-entropy as one op, so that logits exist for one chunk of tokens at a time.
 // With a gradient, the chunk's logits become their own gradient and are used up at once: they are never
 // computed twice. That works because nothing but the sum of losses itself depends on the loss.
+#include <algorithm>
+
 #include "engine/ops/helpers.h"
 #include "engine/passes/differentiate.h"
 #include "kernels/cross_entropy/cross_entropy.h"
@@ -12,8 +14,8 @@ namespace {
 constexpr size_t kAlign = 64;
 size_t aligned(size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
-// in: x [rows, D], weight [V, D], targets; into: loss_and_count [2], with a gradient also d_weight -> then
-// d_x
+// in: x [rows, D], weight [V, D], targets; into: loss_and_count [2]
+// With a gradient also into: d_weight -> d_x
 std::vector<ValueType> infer(const Graph& g, const Node& n) {
   const auto& attrs = std::get<HeadLossAttrs>(n.attrs);
   const Value &x = input(g, n, 0), &weight = input(g, n, 1), &targets = input(g, n, 2);
@@ -22,7 +24,9 @@ std::vector<ValueType> infer(const Graph& g, const Node& n) {
   check_input(targets.dtype == DType::i32 && targets.shape.elements() == x.shape[0], g, n,
               "a target i32 a row");
   require(attrs.chunk > 0, "head_loss has a chunk size");
+  check_into(g, n, 0, {{2}, DType::f32});
   if (!attrs.with_gradient) return {};
+  check_into(g, n, 1, {weight.shape, DType::f32});
   return {type_of(x)};
 }
 
@@ -36,6 +40,26 @@ void grad(Differentiator& d, NodeId id) {
   n.into.push_back(buffer);
   n.out = {dx};
   d.contribute(x, dx);
+}
+
+// Rows of the largest chunk.
+int64_t chunk_rows(const Graph& g, const Node& n) {
+  return std::min<int64_t>(std::get<HeadLossAttrs>(n.attrs).chunk, input(g, n, 0).shape[0]);
+}
+
+// How a chunk's arrays lie in the workspace, in bytes.
+struct Layout {
+  size_t d_logits, row_loss, end;
+};
+
+Layout layout(const Graph& g, const Node& n) {
+  const size_t rows = size_t(chunk_rows(g, n)), logits = rows * size_t(input(g, n, 1).shape[0]);
+  const bool with_gradient = std::get<HeadLossAttrs>(n.attrs).with_gradient;
+  Layout l;
+  l.d_logits = aligned(logits * sizeof(float));
+  l.row_loss = l.d_logits + (with_gradient ? aligned(logits * size_of(input(g, n, 0).dtype)) : 0);
+  l.end = l.row_loss + rows * sizeof(float);
+  return l;
 }
 
 struct Chunk {
@@ -56,11 +80,9 @@ Chunk make_chunk(const BoundNode& b, int64_t rows) {
   loss.z_loss = attrs.z_loss;
   loss.logits = b.workspace;
   loss.loss_and_count = as<float>(b.into[0]);
-  const size_t logits_bytes = aligned(size_t(attrs.chunk) * size_t(V) * sizeof(float));
-  if (attrs.with_gradient) loss.d_logits = as<char>(b.workspace) + logits_bytes;
-  const size_t d_logits_bytes =
-      attrs.with_gradient ? aligned(size_t(attrs.chunk) * size_t(V) * size_of(dtype)) : 0;
-  loss.row_loss = as<float>(as<char>(b.workspace) + logits_bytes + d_logits_bytes);
+  const Layout at = layout(b.graph, b.node);
+  if (attrs.with_gradient) loss.d_logits = as<char>(b.workspace) + at.d_logits;
+  loss.row_loss = as<float>(as<char>(b.workspace) + at.row_loss);
   Chunk chunk{
       loss,
       cpu::MatMul({.M = rows, .N = V, .K = D, .transpose_b = true, .a = dtype, .b = dtype, .c = DType::f32}),
@@ -82,19 +104,19 @@ Chunk make_chunk(const BoundNode& b, int64_t rows) {
 
 Run prepare_cpu(const BoundNode& b) {
   const bool with_gradient = b.attrs<HeadLossAttrs>().with_gradient;
-  const int64_t rows = b.in_value(0).shape[0], chunk_rows = b.attrs<HeadLossAttrs>().chunk;
+  const int64_t rows = b.in_value(0).shape[0], most = chunk_rows(b.graph, b.node);
   const int64_t row_bytes = b.in_value(0).shape[1] * int64_t(size_of(b.in_value(0).dtype));
   // All chunks but perhaps the last have one shape.
-  auto whole = std::make_shared<Chunk>(make_chunk(b, std::min(rows, chunk_rows)));
-  auto last = rows % chunk_rows == 0 ? whole : std::make_shared<Chunk>(make_chunk(b, rows % chunk_rows));
+  auto whole = std::make_shared<Chunk>(make_chunk(b, most));
+  auto last = rows % most == 0 ? whole : std::make_shared<Chunk>(make_chunk(b, rows % most));
   const char* x = as<char>(b.in[0]);
   const void* weight = b.in[1];
   const int32_t* targets = as<int32_t>(b.in[2]);
   char* d_x = with_gradient ? as<char>(b.out[0]) : nullptr;
   void* d_weight = with_gradient ? b.into[1] : nullptr;
   return [=](Stream) {
-    for (int64_t first = 0; first < rows; first += chunk_rows) {
-      const Chunk& chunk = first + chunk_rows <= rows ? *whole : *last;
+    for (int64_t first = 0; first < rows; first += most) {
+      const Chunk& chunk = first + most <= rows ? *whole : *last;
       CrossEntropy loss = chunk.loss;
       loss.targets = targets + first;
       const char* chunk_x = x + first * row_bytes;
@@ -108,12 +130,7 @@ Run prepare_cpu(const BoundNode& b) {
   };
 }
 
-size_t workspace(const Graph& g, const Node& n) {
-  const auto& attrs = std::get<HeadLossAttrs>(n.attrs);
-  const size_t logits = size_t(attrs.chunk) * size_t(input(g, n, 1).shape[0]);
-  const size_t d_logits = attrs.with_gradient ? aligned(logits * size_of(input(g, n, 0).dtype)) : 0;
-  return aligned(logits * sizeof(float)) + d_logits + size_t(attrs.chunk) * sizeof(float);
-}
+size_t workspace(const Graph& g, const Node& n) { return layout(g, n).end; }
 
 Cost cost(const Graph& g, const Node& n) {
   const Value& weight = input(g, n, 1);

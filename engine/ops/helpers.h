@@ -8,20 +8,38 @@
 
 namespace genesis::ops {
 
-inline const Value& input(const Graph& g, const Node& n, size_t i) { return g.value(n.in[i]); }
+// Throws Error if the node lacks it.
+inline const Value& input(const Graph& g, const Node& n, size_t i) {
+  const bool there = i < n.in.size() && n.in[i] != kNone;
+  if (!there) throw Error(std::string(op_def(n.op).name) + ": input " + std::to_string(i) + " is missing");
+  return g.value(n.in[i]);
+}
 
 inline ValueType type_of(const Value& v) { return {v.shape, v.dtype}; }
 
-// Throws Error naming the op and its first input unless ok.
+inline std::string to_string(const ValueType& t) { return name_of(t.dtype) + t.shape.to_string(); }
+
+// Throws Error naming the op and its inputs unless ok.
 inline void check_input(bool ok, const Graph& g, const Node& n, const char* expected) {
   if (ok) return;
   std::string found;
   for (ValueId id : n.in) {
     if (id == kNone) continue;
-    const Value& v = g.value(id);
-    found += std::string(found.empty() ? "" : ", ") + v.name + ":" + name_of(v.dtype) + v.shape.to_string();
+    found += (found.empty() ? "" : ", ") + g.value(id).name + ":" + to_string(type_of(g.value(id)));
   }
   throw Error(std::string(op_def(n.op).name) + ": expected " + expected + "; found " + found);
+}
+
+// Throws Error unless value `i` of those that the node changes is there and has this type.
+inline void check_into(const Graph& g, const Node& n, size_t i, const ValueType& type) {
+  std::string found = "nothing";
+  if (i < n.into.size()) {
+    const Value& v = g.value(n.into[i]);
+    if (v.shape == type.shape && v.dtype == type.dtype) return;
+    found = v.name + ":" + to_string(type_of(v));
+  }
+  throw Error(std::string(op_def(n.op).name) + ": expected to change a " + to_string(type) + "; found " +
+              found);
 }
 
 // An op that moves data and does a few operations an element.

@@ -31,7 +31,7 @@ std::vector<ValueType> infer(const Graph& g, const Node& n) {
   check_input(b.shape[std::get<MatMulAttrs>(n.attrs).transpose_b ? 1 : 0] == s.K, g, n,
               "inner sizes that agree");
   if (s.accumulate) {
-    check_input(g.value(n.into[0]).shape == Shape{s.M, s.N}, g, n, "a sum of the product's shape");
+    check_into(g, n, 0, {{s.M, s.N}, DType::f32});
     return {};
   }
   return {{{s.M, s.N}, s.c}};

@@ -10,6 +10,7 @@ std::vector<ValueType> infer_norm(const Graph& g, const Node& n) {
   for (size_t i = 1; i < n.in.size(); ++i) {
     check_input(input(g, n, i).dtype == DType::f32, g, n, "gradients in f32");
   }
+  check_into(g, n, 0, {{2}, DType::f32});
   return {};
 }
 
@@ -52,12 +53,12 @@ Cost cost_norm(const Graph& g, const Node& n) {
 // into: masters, first moments, second moments, then compute copies (none where the master is computed with),
 //       each as many as there are gradients
 std::vector<ValueType> infer_adamw(const Graph& g, const Node& n) {
+  check_input(n.in.size() > 2, g, n, "a step, norm and scale, and gradients");
   const size_t count = n.in.size() - 2;
   check_input(n.into.size() == 3 * count || n.into.size() == 4 * count, g, n,
               "a master, two moments and perhaps a copy a gradient");
   for (size_t i = 0; i < n.into.size(); ++i) {
-    check_input(g.value(n.into[i]).shape == input(g, n, 2 + i % count).shape, g, n,
-                "tensors of their gradient's shape");
+    check_into(g, n, i, {input(g, n, 2 + i % count).shape, i < 3 * count ? DType::f32 : DType::bf16});
   }
   check_input(std::get<AdamWAttrs>(n.attrs).weight_decay.size() == count, g, n, "a weight decay a tensor");
   return {};

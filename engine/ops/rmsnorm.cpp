@@ -57,7 +57,9 @@ bool replay_from(Node& copy, ValueId kept) {
 std::vector<ValueType> infer_backward(const Graph& g, const Node& n) {
   const Value &dy = input(g, n, 0), &h = input(g, n, 2);
   check_input(dy.shape == h.shape && input(g, n, 3).shape == Shape{h.shape[0]}, g, n,
-              "dy and h of one shape");
+              "dy and h of one shape, and rstd [rows]");
+  check_input(n.in[1] == kNone || input(g, n, 1).shape == h.shape, g, n, "a d_residual of h's shape");
+  check_into(g, n, 0, {input(g, n, 4).shape, DType::f32});
   return {type_of(h)};
 }
 

@@ -23,7 +23,7 @@ struct RecomputePlan {
 //   block      inside the executions of layers only their inputs are kept
 //   automatic  as much is kept as lets the arena of activations fit in `budget` bytes: what costs the least
 //   time
-//              a byte is given up first. Throws Error if even the cheapest plan does not fit.
+//              a byte is given up first. Throws Error if even the smallest plan does not fit.
 RecomputePlan recompute(Graph& graph, RecomputePolicy policy, size_t budget = 0);
 
 }  // namespace genesis

@@ -15,7 +15,17 @@ Executable::Executable(Graph graph, Storage& storage)
   for (const Value& v : graph_.values) {
     if (v.role != Role::activation) storage_.bind(v);
   }
+  for (const Node& node : graph_.nodes) prepare_of(node);  // throws
   storage_.reserve_arena(memory_.bytes);
+}
+
+Prepare Executable::prepare_of(const Node& node) const {
+  const OpDef& def = op_def(node.op);
+  const bool on_cpu = storage_.device().kind() == DeviceKind::cpu;
+  const Prepare prepare = on_cpu ? def.cpu : def.cuda;
+  check(prepare != nullptr,
+        fmt::format("the op '{}' does not run on {} yet", def.name, on_cpu ? "the CPU" : "a GPU"));
+  return prepare;
 }
 
 void* Executable::address(ValueId id) const {
@@ -28,7 +38,6 @@ void* Executable::address(ValueId id) const {
 void Executable::prepare() {
   for (auto& steps : steps_) steps.clear();
   arena_ = storage_.arena();
-  const bool on_cpu = storage_.device().kind() == DeviceKind::cpu;
   const auto addresses = [&](const std::vector<ValueId>& ids) {
     std::vector<void*> p;
     for (ValueId id : ids) p.push_back(address(id));
@@ -36,13 +45,11 @@ void Executable::prepare() {
   };
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     const Node& node = graph_.nodes[i];
-    const OpDef& def = op_def(node.op);
-    const Prepare prepare = on_cpu ? def.cpu : def.cuda;
-    check(prepare != nullptr, fmt::format("the op '{}' does not run on this device yet", def.name));
-    void* workspace = static_cast<char*>(arena_) + memory_.workspaces[i].offset;
+    const Placement& scratch = memory_.workspaces[i];
+    void* workspace = scratch.bytes ? static_cast<char*>(arena_) + scratch.offset : nullptr;
     const BoundNode bound{graph_,   node, addresses(node.in), addresses(node.out), addresses(node.into),
                           workspace};
-    steps_[size_t(node.phase)].push_back({prepare(bound), NodeId(i), node.lane});
+    steps_[size_t(node.phase)].push_back({prepare_of(node)(bound), NodeId(i), node.lane});
   }
 }
 

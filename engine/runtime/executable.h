@@ -35,6 +35,7 @@ class Executable {
     Lane lane;
   };
 
+  Prepare prepare_of(const Node& node) const;
   void prepare();
   void* address(ValueId id) const;
 

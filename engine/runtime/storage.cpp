@@ -9,7 +9,7 @@ namespace genesis {
 void* Storage::bind(const Value& value) {
   auto it = arrays_.find(value.name);
   if (it == arrays_.end()) {
-    it = arrays_.emplace(value.name, Array{value, Buffer(device_, value.bytes())}).first;
+    it = arrays_.emplace(value.name, Array{value, DeviceBuffer(device_, value.bytes())}).first;
   }
   const Value& have = it->second.value;
   check(have.shape == value.shape && have.dtype == value.dtype,
@@ -60,7 +60,9 @@ size_t Storage::bytes(Role role) const {
 }
 
 void Storage::reserve_arena(size_t bytes) {
-  if (bytes > arena_.bytes()) arena_ = Buffer(device_, bytes);
+  if (bytes <= arena_.bytes()) return;
+  arena_ = DeviceBuffer();  // the old one goes first: the two need not fit together
+  arena_ = DeviceBuffer(device_, bytes);
 }
 
 }  // namespace genesis

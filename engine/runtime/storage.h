@@ -28,7 +28,7 @@ class Storage {
 
   struct Array {
     Value value;
-    Buffer buffer;
+    DeviceBuffer buffer;
   };
   const Array* find(const std::string& name) const;
   std::vector<const Array*> with_role(Role role) const;  // sorted by name
@@ -43,7 +43,7 @@ class Storage {
  private:
   Device& device_;
   std::map<std::string, Array> arrays_;
-  Buffer arena_;
+  DeviceBuffer arena_;
 };
 
 }  // namespace genesis
