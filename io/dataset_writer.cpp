@@ -128,7 +128,7 @@ void DatasetWriter::write_index() {
 }
 
 const DatasetInfo& DatasetWriter::finish() {
-  check(info_.documents > 0, prefix_.string() + ": there is no document to write: the text is empty");
+  check(info_.documents > 0, prefix_.string() + ": there is no text to put into this dataset");
   require(sequence_ == 0, "a dataset finished inside a document");
   bin_.finish();
   write_index();

@@ -2,7 +2,7 @@
 
 #include <sentencepiece_processor.h>
 
-#include <unordered_map>
+#include <utility>
 
 #include "io/file.h"
 #include "io/utf8.h"
@@ -89,42 +89,42 @@ bool Tokenizer::can_cut(std::string_view text, size_t at) const {
 }
 
 std::vector<int32_t> Tokenizer::encode(std::string_view text) const {
-  // The text is encoded part by part between cuts, words mostly, and a part that was seen before is copied:
-  // 20 times as fast as SentencePiece on the whole text.
-  struct Range {
-    size_t begin, end;
-  };
-  std::unordered_map<std::string_view, Range> seen;
   std::vector<int32_t> ids;
-  std::vector<int> encoded;
-  const auto encode_part = [&](std::string_view part) {
-    const auto [at, is_new] = seen.try_emplace(part, Range{ids.size(), 0});
-    if (!is_new) {
-      const auto [begin, end] = at->second;
-      for (size_t i = begin; i < end; ++i) ids.push_back(ids[i]);
-      return;
-    }
-    if (must_be_bytes(utf8_at(part, 0))) {  // alone in its part: no piece holds it
-      for (char byte : part) ids.push_back(byte_ids_[uint8_t(byte)]);
-    } else {
-      const auto status = processor_->Encode(part, &encoded);
-      check(status.ok(), path_.string() + ": cannot encode: " + status.ToString());
-      ids.insert(ids.end(), encoded.begin(), encoded.end());
-    }
-    at->second.end = ids.size();
-  };
+  Encoder(*this).encode(text, ids);
+  return ids;
+}
+
+void Encoder::encode(std::string_view text, std::vector<int32_t>& ids) {
   size_t begin = 0;
   char32_t left = 0;
   for (size_t at = 0; at < text.size(); at += utf8_length(text[at])) {
     const char32_t right = utf8_at(text, at);
-    if (at > 0 && !joined(left, right)) {
-      encode_part(text.substr(begin, at - begin));
+    if (at > 0 && !tokenizer_.joined(left, right)) {
+      encode_part(text.substr(begin, at - begin), ids);
       begin = at;
     }
     left = right;
   }
-  if (begin < text.size()) encode_part(text.substr(begin));
-  return ids;
+  if (begin < text.size()) encode_part(text.substr(begin), ids);
+}
+
+void Encoder::encode_part(std::string_view part, std::vector<int32_t>& ids) {
+  const auto known = known_.find(part);
+  if (known != known_.end()) {
+    ids.insert(ids.end(), known->second.begin(), known->second.end());
+    return;
+  }
+  std::vector<int32_t> encoded;
+  if (must_be_bytes(utf8_at(part, 0))) {  // alone in its part: no piece holds it
+    for (char byte : part) encoded.push_back(tokenizer_.byte_ids_[uint8_t(byte)]);
+  } else {
+    const auto status = tokenizer_.processor_->Encode(part, &encoded);
+    check(status.ok(), tokenizer_.path().string() + ": cannot encode: " + status.ToString());
+  }
+  ids.insert(ids.end(), encoded.begin(), encoded.end());
+  if (part.size() > kMaxKnown) return;
+  if (known_.size() == kMostKnown) known_.clear();
+  known_.emplace(part, std::move(encoded));
 }
 
 const std::string& Tokenizer::piece(int32_t id) const {

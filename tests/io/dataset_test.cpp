@@ -131,7 +131,7 @@ TEST_CASE("a writer killed at any moment leaves no dataset that opens") {
 TEST_CASE("an empty dataset and an unwritable folder are refused") {
   const TempFolder folder;
   DatasetWriter writer(folder.path() / "d", 100, kTestEod, "h");
-  CHECK(message_of([&] { writer.finish(); }).find("no document to write") != std::string::npos);
+  CHECK(message_of([&] { writer.finish(); }).find("no text to put into") != std::string::npos);
   const fs::path missing = folder.path() / "missing" / "d";
   CHECK(message_of([&] { DatasetWriter(missing, 100, kTestEod, "h"); }).find(missing.string()) !=
         std::string::npos);

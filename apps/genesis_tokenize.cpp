@@ -1,0 +1,209 @@
+// genesis_tokenize: trains a tokenizer, encodes text to token datasets, and decodes them.
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+
+#include "io/encode.h"
+#include "io/format.h"
+#include "io/progress.h"
+#include "kernels/common/error.h"
+
+namespace {
+
+using namespace genesis;
+namespace fs = std::filesystem;
+
+struct Options {
+  CorpusOptions corpus;
+  TokenizerOptions training;
+  std::string tokenizer, output, validation_output, prefix;
+  double validation_fraction = 0;
+  bool force = false;
+};
+
+// A shell cannot type a line end: \n, \t and \\ in a separator stand for what they do in C.
+std::string unescaped(const std::string& text) {
+  std::string result;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char next = text[i] == '\\' && i + 1 < text.size() ? text[i + 1] : '\0';
+    const char meant = next == 'n' ? '\n' : next == 't' ? '\t' : next == '\\' ? '\\' : '\0';
+    result += meant ? meant : text[i];
+    i += meant ? 1 : 0;
+  }
+  return result;
+}
+
+void check_free(const std::string& path, bool force) {
+  check(force || !fs::exists(path), path + ": is there already; --force replaces it");
+}
+
+ProgressBar bar(const std::string& label, int64_t bytes) {
+  return ProgressBar({.label = label, .total = bytes, .unit = ProgressBar::Unit::bytes},
+                     Terminal::standard_error());
+}
+
+// The byte of the text that the held-out part begins after: INT64_MAX where none is held out.
+int64_t held_out_from(const Options& o) {
+  if (o.validation_fraction == 0) return INT64_MAX;
+  Corpus corpus(o.corpus);
+  ProgressBar progress = bar("count", corpus.file_bytes());
+  const int64_t bytes = count_text(corpus, [&](int64_t read) { progress.advance(read); });
+  progress.finish();
+  return bytes - int64_t(double(bytes) * o.validation_fraction);
+}
+
+void train(const Options& o) {
+  check_free(o.output, o.force);
+  Corpus corpus(o.corpus, held_out_from(o));
+  ProgressBar progress = bar("read", corpus.file_bytes());
+  const std::string model = Tokenizer::train(o.training, [&]() -> std::optional<std::string> {
+    const int64_t before = corpus.consumed();
+    auto block = corpus.next();
+    progress.advance(corpus.consumed() - before);
+    if (block && !block->held_out) return std::move(block->text);
+    progress.finish();
+    std::cerr << "learning " << o.training.vocab_size << " pieces\n";
+    return std::nullopt;
+  });
+  replace_text_file(o.output, model);
+  const Tokenizer tokenizer(o.output);
+  std::cout << o.output << ": " << tokenizer.vocab_size() << " pieces, hash " << tokenizer.hash() << "\n";
+}
+
+void report(const fs::path& prefix, const DatasetInfo& info) {
+  std::cout << prefix.string() << ": " << info.tokens << " tokens, " << info.documents << " documents, "
+            << info.bytes << " bytes\n";
+}
+
+void encode(const Options& o) {
+  check((o.validation_fraction > 0) == !o.validation_output.empty(),
+        "--validation-fraction and --validation-output go together");
+  for (const std::string& prefix : {o.output, o.validation_output}) {
+    for (const char* extension : {".bin", ".idx", ".json"}) {
+      if (!prefix.empty()) check_free(dataset_file(prefix, extension).string(), o.force);
+    }
+  }
+  const Tokenizer tokenizer(o.tokenizer);
+  Corpus corpus(o.corpus, held_out_from(o));
+  DatasetWriter main(o.output, tokenizer.vocab_size(), tokenizer.eod(), tokenizer.hash());
+  std::optional<DatasetWriter> validation;
+  if (!o.validation_output.empty()) {
+    validation.emplace(o.validation_output, tokenizer.vocab_size(), tokenizer.eod(), tokenizer.hash());
+  }
+  ProgressBar progress = bar("encode", corpus.file_bytes());
+  encode_corpus(corpus, tokenizer, main, validation ? &*validation : nullptr,
+                [&](int64_t read) { progress.advance(read); });
+  progress.finish();
+  if (validation) report(o.validation_output, validation->finish());
+  report(o.output, main.finish());
+}
+
+void decode(const Options& o) {
+  const Tokenizer tokenizer(o.tokenizer);
+  const TokenDataset data(o.prefix);
+  const auto write = [&](std::ostream& out) {
+    ProgressBar progress({.label = "decode", .total = data.tokens(), .noun = "tokens"},
+                         Terminal::standard_error());
+    decode_dataset(data, tokenizer, o.corpus.separator, out,
+                   [&](int64_t tokens) { progress.advance(tokens); });
+    progress.finish();
+  };
+  if (o.output.empty()) return write(std::cout);
+  check_free(o.output, o.force);
+  const std::string temporary = o.output + ".tmp";
+  std::ofstream file(temporary, std::ios::binary);
+  if (!file) throw_errno("cannot write " + temporary);
+  try {
+    write(file);
+  } catch (...) {
+    fs::remove(temporary);
+    throw;
+  }
+  fs::rename(temporary, o.output);
+}
+
+void add_corpus_options(CLI::App* command, Options& o) {
+  command
+      ->add_option("files", o.corpus.files,
+                   "Text, or JSONL by the name .jsonl or .ndjson; .gz and .zst of both")
+      ->required();
+  command->add_option("--field", o.corpus.field, "The field of a JSONL line that holds the text")
+      ->capture_default_str();
+  command->add_option(
+      "--separator", o.corpus.separator,
+      "What stands between two documents of a text file (\\n, \\t and \\\\ as in C); without it a "
+      "file is one document");
+  command
+      ->add_option("--validation-fraction", o.validation_fraction,
+                   "Hold out this last part of the text, by bytes, from the next line on")
+      ->check(CLI::Range(0.0, 0.99));
+}
+
+int run(int argc, char** argv) {
+  Options o;
+  CLI::App app("Trains a tokenizer, encodes text to token datasets, and decodes them.", "genesis_tokenize");
+  app.require_subcommand(1);
+
+  CLI::App* to_train = app.add_subcommand("train", "Learn a tokenizer from text");
+  add_corpus_options(to_train, o);
+  to_train->add_option("--output", o.output, "The model file to write")->required();
+  to_train->add_option("--vocab-size", o.training.vocab_size, "Pieces in all, 256 of them bytes")
+      ->capture_default_str();
+  to_train
+      ->add_option("--character-coverage", o.training.character_coverage,
+                   "The share of the characters that get a piece; the rest is bytes")
+      ->check(CLI::Range(0.98, 1.0))
+      ->capture_default_str();
+  to_train->add_option("--max-piece-length", o.training.max_piece_length, "In characters")
+      ->check(CLI::Range(1, 512))
+      ->capture_default_str();
+  to_train->add_option("--split-digits", o.training.split_digits, "Whether a digit is a piece of its own")
+      ->capture_default_str();
+  to_train
+      ->add_option("--split-by-whitespace", o.training.split_by_whitespace, "Whether a piece is in one word")
+      ->capture_default_str();
+  to_train
+      ->add_option("--max-bytes", o.training.max_bytes, "Learn from an even sample of at most so much text")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+
+  CLI::App* to_encode = app.add_subcommand("encode", "Encode text to PREFIX.bin, PREFIX.idx and PREFIX.json");
+  add_corpus_options(to_encode, o);
+  to_encode->add_option("--output", o.output, "PREFIX of the dataset to write")->required();
+  to_encode->add_option("--validation-output", o.validation_output, "PREFIX of the held-out part's dataset");
+
+  CLI::App* to_decode = app.add_subcommand("decode", "Write the text of a dataset");
+  to_decode->add_option("prefix", o.prefix, "PREFIX of the dataset")->required();
+  to_decode->add_option("--output", o.output, "The text file to write; without it, standard output");
+  to_decode->add_option("--separator", o.corpus.separator, "To write between two documents");
+
+  for (CLI::App* command : {to_encode, to_decode}) {
+    command->add_option("--tokenizer", o.tokenizer, "The tokenizer's model file")->required();
+  }
+  for (CLI::App* command : {to_train, to_encode, to_decode}) {
+    command->add_flag("--force", o.force, "Replace what is there");
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error);
+  }
+  o.corpus.separator = unescaped(o.corpus.separator);
+  if (*to_train) train(o);
+  if (*to_encode) encode(o);
+  if (*to_decode) decode(o);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    std::cerr << "genesis_tokenize: " << error.what() << "\n";
+    return 1;
+  }
+}
