@@ -120,12 +120,18 @@ struct ForwardScratch {
 // have to be multiplied by, scores become exp(scale * score - max), and p the same in words.
 template <class W>
 void softmax_tile(const ForwardScratch<W>& m, int64_t keys, int64_t columns, float scale) {
-  float* scores = m.scores;
+  float *scores = m.scores, tile_max[kTile];
+  for (int64_t t = 0; t < columns; t += kLanes) {
+    Vector max = vector_at(scores + t);
+    for (int64_t s = 1; s < keys; ++s) {
+      const Vector x = vector_at(scores + s * kTile + t);
+      max = x > max ? x : max;
+    }
+    std::memcpy(tile_max + t, &max, sizeof max);
+  }
 #pragma omp simd
   for (int64_t t = 0; t < columns; ++t) {
-    float max = scores[t];
-    for (int64_t s = 1; s < keys; ++s) max = std::max(max, scores[s * kTile + t]);
-    max = std::max(m.max[t], max * scale);
+    const float max = std::max(m.max[t], tile_max[t] * scale);
     m.factor[t] = fast_exp(m.max[t] - max);
     m.max[t] = max;
     m.sum[t] *= m.factor[t];
