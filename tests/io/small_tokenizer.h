@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "io/file.h"
 #include "io/tokenizer.h"

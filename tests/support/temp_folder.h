@@ -2,7 +2,9 @@
 #pragma once
 
 #include <filesystem>
+#include <fstream>
 #include <string>
+#include <string_view>
 
 #include "io/file.h"
 
@@ -21,6 +23,12 @@ class TempFolder {
 
   const std::filesystem::path& path() const { return path_; }
   std::string file(const std::string& name) const { return (path_ / name).string(); }
+
+  // Writes a file and returns its path.
+  std::string put(const std::string& name, std::string_view bytes) const {
+    std::ofstream(file(name), std::ios::binary) << bytes;
+    return file(name);
+  }
 
  private:
   std::filesystem::path path_;
