@@ -3,7 +3,7 @@
 //   scale = min(1, max_norm / norm) / valid     (max_norm <= 0: no clipping)
 // where valid is the number of valid target tokens of the global batch (gradients are sums over tokens until
 // here). Deterministic: each tensor in fixed blocks, the blocks' sums added in order, in fp32 pairwise or
-// better. If the norm is not finite, scale is NaN and AdamW then changes nothing.
+// better. If the norm or the loss is not finite, scale is NaN and AdamW then changes nothing.
 #pragma once
 
 #include "kernels/common/dtype.h"
@@ -21,7 +21,7 @@ struct GradNorm {
   int64_t count = 0;
   int64_t elements = 0;                    // the tensors' sum of n
   float max_norm = 1.f;
-  const float* loss_and_count = nullptr;   // [2]: [1] is valid; if it is 0, norm and scale are 0
+  const float* loss_and_count = nullptr;   // [2]: the loss, and valid; if valid is 0, norm and scale are 0
   float* norm_and_scale = nullptr;         // [2]
   void* workspace = nullptr;               // grad_norm_workspace bytes
 };

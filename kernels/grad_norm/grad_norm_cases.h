@@ -14,6 +14,7 @@ struct GradNormCase {
   std::vector<int64_t> sizes;  // of the tensors
   float max_norm = 1.f;
   float valid = 1.f;
+  float loss = 5.f;
 };
 
 inline const std::vector<GradNormCase>& grad_norm_cases() {
@@ -25,6 +26,8 @@ inline const std::vector<GradNormCase>& grad_norm_cases() {
       {"below the limit", {1000, 1000}, 1e6f, 3.f},
       {"a tensor without elements", {100, 0, 100}},
       {"no valid token", {1000}, 1.f, 0.f},
+      {"a loss that is not finite", {1000, 20}, 1.f, 3.f, INFINITY},
+      {"a loss that is not a number", {1000, 20}, 1.f, 3.f, NAN},
   };
   return cases;
 }
@@ -52,6 +55,7 @@ struct GradNormProblem {
       elements += c.sizes[i];
     }
     loss_and_count = Buffer(DType::f32, 2, memory);
+    loss_and_count.set(0, c.loss);
     loss_and_count.set(1, c.valid);
     norm_and_scale = Buffer(DType::f32, 2, memory);
   }
@@ -71,7 +75,7 @@ struct GradNormProblem {
 inline std::vector<Result> grad_norm_results(const GradNormProblem& p) {
   std::vector<std::vector<double>> grads;
   for (const auto& g : p.grads) grads.push_back(g.to_double());
-  const auto expected = ref::grad_norm(grads, double(p.c.max_norm), double(p.c.valid));
+  const auto expected = ref::grad_norm(grads, double(p.c.max_norm), double(p.c.loss), double(p.c.valid));
   // A pairwise sum over blocks, each of at most 64 serial additions in a lane; the square root halves its
   // error.
   const int64_t terms = (64 + int64_t(std::log2(double(p.elements)))) / 2;

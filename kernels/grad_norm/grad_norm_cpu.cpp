@@ -26,7 +26,7 @@ size_t grad_norm_workspace(const GradTensor* tensors, int64_t count) {
 }
 
 void grad_norm(const GradNorm& a) {
-  const float valid = a.loss_and_count[1];
+  const float loss = a.loss_and_count[0], valid = a.loss_and_count[1];
   if (valid == 0) {
     a.norm_and_scale[0] = a.norm_and_scale[1] = 0;
     return;
@@ -42,8 +42,8 @@ void grad_norm(const GradNorm& a) {
   const double norm = std::sqrt(sum) / valid;
   const double clip = a.max_norm > 0 && norm > a.max_norm ? a.max_norm / norm : 1.0;
   a.norm_and_scale[0] = float(norm);
-  a.norm_and_scale[1] =
-      std::isfinite(a.norm_and_scale[0]) ? float(clip / valid) : std::numeric_limits<float>::quiet_NaN();
+  const bool finite = std::isfinite(a.norm_and_scale[0]) && std::isfinite(loss);
+  a.norm_and_scale[1] = finite ? float(clip / valid) : std::numeric_limits<float>::quiet_NaN();
 }
 
 }  // namespace genesis::cpu

@@ -18,11 +18,11 @@ void run(GradNormProblem& p) {
 TEST_CASE("grad_norm: the reference on numbers worked out by hand") {
   // sqrt(3^2 + 4^2 + 12^2) = 13, over 2 tokens 6.5; limited to 1.3, a fifth.
   const std::vector<std::vector<double>> grads = {{3, 4}, {12}};
-  const auto clipped = ref::grad_norm(grads, 1.3, 2.0);
+  const auto clipped = ref::grad_norm(grads, 1.3, 1.0, 2.0);
   CHECK(clipped.norm == Approx(6.5));
   CHECK(clipped.scale == Approx(0.1));
-  CHECK(ref::grad_norm(grads, 7.0, 2.0).scale == Approx(0.5));
-  CHECK(ref::grad_norm(grads, 0.0, 2.0).scale == Approx(0.5));
+  CHECK(ref::grad_norm(grads, 7.0, 1.0, 2.0).scale == Approx(0.5));
+  CHECK(ref::grad_norm(grads, 0.0, 1.0, 2.0).scale == Approx(0.5));
 }
 
 TEST_CASE("grad_norm: the CPU version agrees with the reference") {
@@ -48,6 +48,16 @@ TEST_CASE("grad_norm: a gradient that is not finite makes the scale NaN") {
     p.grads[1].set(299, bad);
     run(p);
     CHECK(!std::isfinite(p.norm_and_scale.get(0)));
+    CHECK(std::isnan(p.norm_and_scale.get(1)));
+  }
+}
+
+TEST_CASE("grad_norm: a loss that is not finite makes the scale NaN, and leaves the norm") {
+  for (const float bad : {INFINITY, NAN}) {
+    GradNormProblem p({"not finite", {300}, 1.f, 2.f, bad});
+    p.grads[0].fill(1);
+    run(p);
+    CHECK(p.norm_and_scale.get(0) == Approx(std::sqrt(300.0) / 2));
     CHECK(std::isnan(p.norm_and_scale.get(1)));
   }
 }
