@@ -95,6 +95,7 @@ Graph build_loss_graph(const Config::Model& m, const BatchShape& batch, DType dt
   const ValueId positions = b.persistent(kPositions, rows, DType::i32, Role::input);
   const ValueId loss_and_count = b.persistent(kLossAndCount, {2}, DType::f32, Role::result);
   const Weights w = declare_weights(b, m, dtype);
+  Builder(graph, Phase::begin).append(Op::zero, {}, {}, {}, {loss_and_count});
 
   const AttentionAttrs attrs = attention_attrs(m, batch.B, batch.T, batch.document_mask);
   const Attend attend = [&](Builder& builder, ValueId qkv) {

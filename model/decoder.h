@@ -29,7 +29,8 @@ struct BatchShape {
   bool document_mask = false;
 };
 
-// Adds the batch's summed cross-entropy and its number of valid targets to loss_and_count.
+// Phase micro adds the batch's summed cross-entropy and its number of valid targets to loss_and_count; phase begin
+// sets that to zero.
 Graph build_loss_graph(const Config::Model& model, const BatchShape& batch, DType dtype, int64_t recurrence);
 
 // Extends a sequence by n tokens and gives their logits: with a cache of T_max positions, one slot an

@@ -31,7 +31,6 @@ void append_adamw(Graph& graph, ValueId loss_and_count, const AdamWOptions& opti
   zero.op = Op::zero;
   zero.phase = Phase::begin;
   zero.into = gradients;
-  zero.into.push_back(loss_and_count);
   graph.nodes.insert(graph.nodes.begin(), std::move(zero));
 
   std::vector<ValueId> norm_in{loss_and_count};

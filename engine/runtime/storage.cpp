@@ -53,9 +53,9 @@ std::vector<const Storage::Array*> Storage::with_role(Role role) const {
   return found;
 }
 
-size_t Storage::bytes(Role role) const {
-  size_t sum = 0;
-  for (const Array* a : with_role(role)) sum += a->value.bytes();
+size_t Storage::bytes() const {
+  size_t sum = arena_.bytes();
+  for (const auto& [name, array] : arrays_) sum += array.buffer.bytes();
   return sum;
 }
 

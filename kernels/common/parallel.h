@@ -8,6 +8,7 @@ namespace genesis {
 
 // Threads that parallel_for uses: OpenMP's maximum.
 int thread_count();
+void set_thread_count(int threads);
 
 // Inside parallel_for: the calling thread's number, in [0, thread_count()). For scratch memory.
 int thread_index();

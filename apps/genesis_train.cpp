@@ -1,0 +1,73 @@
+// genesis_train CONFIG: trains what the config describes.
+#include <fmt/format.h>
+
+#include <atomic>
+#include <csignal>
+
+#include "apps/main.h"
+#include "apps/train/plan_report.h"
+#include "apps/train/trainer.h"
+#include "apps/train/training_graph.h"
+#include "engine/device/device.h"
+
+using namespace genesis;
+
+namespace {
+
+std::atomic<bool> interrupted = false;  // a signal handler can reach nothing else
+
+void interrupt(int signal) {
+  interrupted = true;
+  std::signal(signal, SIG_DFL);  // a second one ends the program at once
+}
+
+void print_graph(const Config& config) {
+  const auto print = [](const char* pass, const Graph& graph) {
+    std::cout << "# after " << pass << "\n" << to_string(graph) << "\n";
+  };
+  build_training_graph(config, compute_type(config.device),
+                       memory_limit(config, make_cpu_device()->total_memory()), print);
+}
+
+void train(const Config& config) {
+  Trainer trainer(config, Terminal::standard_output());
+  std::signal(SIGINT, interrupt);
+  std::signal(SIGTERM, interrupt);
+  trainer.run([] { return interrupted.load(); });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Trains a language model as a YAML file describes it.", "genesis_train"};
+  std::string path, help;
+  bool plan = false, graph = false, print = false;
+  app.add_option("config", path, "the run's YAML file; docs/config.md lists its fields");
+  app.add_flag("--plan", plan, "print parameters, FLOPs and memory, and change nothing");
+  app.add_flag("--print-graph", graph, "print the graph after each pass, and change nothing");
+  app.add_flag("--print-config", print, "print every field's value, and change nothing");
+  app.add_option("--help-config", help, "what every field means, as text or markdown")
+      ->expected(0, 1)
+      ->default_str("text")
+      ->check(CLI::IsMember({"text", "markdown"}));
+  app.footer("Any field can be given on the command line: --train.steps=100 --optim.lr=3e-4");
+  app.allow_extras();
+
+  return run_main(app, argc, argv, [&] {
+    if (app.count("--help-config")) {
+      std::cout << (help == "markdown" ? config_markdown() : config_help());
+      return;
+    }
+    check(!path.empty(), "which config? genesis_train CONFIG.yaml");
+    const Config config = load_config(path, app.remaining());
+    if (print) {
+      std::cout << print_config(config);
+    } else if (plan) {
+      std::cout << plan_report(config, make_cpu_device()->total_memory());
+    } else if (graph) {
+      print_graph(config);
+    } else {
+      train(config);
+    }
+  });
+}

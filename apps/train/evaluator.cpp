@@ -1,0 +1,64 @@
+#include "apps/train/evaluator.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "model/decoder.h"
+
+namespace genesis {
+
+void feed(Storage& storage, const Batch& batch) {
+  const auto write = [&](const char* name, const std::vector<int32_t>& ids) {
+    storage.write(name, ids.data(), ids.size() * sizeof(int32_t));
+  };
+  write(kTokens, batch.tokens);
+  write(kTargets, batch.targets);
+  write(kPositions, batch.positions);
+}
+
+Evaluator::Evaluator(const Config& config, const std::vector<std::shared_ptr<const TokenDataset>>& data, DType dtype,
+                     Storage& storage)
+    : max_batches_(config.eval.batches), storage_(storage) {
+  LoaderOptions options;
+  options.T = config.data.sequence_length;
+  options.micro_batch = config.train.micro_batch;
+  options.document_mask = config.data.document_mask;
+  for (const auto& d : data) loaders_.emplace_back(d, options);
+  if (loaders_.empty()) return;
+
+  std::vector<int64_t> recurrence = config.eval.recurrence;
+  if (recurrence.empty()) recurrence = {trained_recurrence(config.model)};
+  const BatchShape shape{options.micro_batch, options.T, options.document_mask};
+  for (int64_t k : recurrence) {
+    models_.push_back({k, Executable(build_loss_graph(config.model, shape, dtype, k), storage)});
+  }
+}
+
+std::vector<EvalRecord> Evaluator::run(int64_t step) {
+  std::vector<EvalRecord> records;
+  for (Model& model : models_) records.push_back(evaluate(model, step));
+  return records;
+}
+
+EvalRecord Evaluator::evaluate(Model& model, int64_t step) {
+  double loss = 0, targets = 0, bytes = 0;
+  for (const ValidationLoader& loader : loaders_) {
+    const int64_t all = loader.micro_batches();
+    double seen = 0;
+    for (int64_t i = 0; i < (max_batches_ > 0 ? std::min(all, max_batches_) : all); ++i) {
+      feed(storage_, loader.batch(i));
+      model.executable.run(Phase::begin);
+      model.executable.run(Phase::micro);
+      float loss_and_count[2];
+      storage_.read(kLossAndCount, loss_and_count, sizeof loss_and_count);
+      loss += double(loss_and_count[0]);
+      seen += double(loss_and_count[1]);
+    }
+    targets += seen;
+    // Exact for a whole set; a part of one counts as that part of its bytes.
+    bytes += double(loader.data().bytes()) * seen / double(loader.data().tokens());
+  }
+  return {step, model.recurrence, loss / targets, loss / std::numbers::ln2 / bytes};
+}
+
+}  // namespace genesis

@@ -1,0 +1,40 @@
+// Cross-entropy and bits-per-byte on the validation data.
+#pragma once
+
+#include <vector>
+
+#include "engine/runtime/executable.h"
+#include "io/config.h"
+#include "io/loader.h"
+#include "io/run_log.h"
+
+namespace genesis {
+
+class Evaluator {
+ public:
+  // Prepares one executable for each number of recurrent steps that the config asks for, on the parameters in
+  // `storage`. All validation sets count as one. Throws Error for a set that is empty.
+  Evaluator(const Config& config, const std::vector<std::shared_ptr<const TokenDataset>>& data, DType dtype,
+            Storage& storage);
+
+  bool has_data() const { return !loaders_.empty(); }
+  // A record for each number of recurrent steps.
+  std::vector<EvalRecord> run(int64_t step);
+
+ private:
+  struct Model {
+    int64_t recurrence;
+    Executable executable;
+  };
+  EvalRecord evaluate(Model& model, int64_t step);
+
+  const int64_t max_batches_;  // of each set; 0: all
+  Storage& storage_;
+  std::vector<ValidationLoader> loaders_;
+  std::vector<Model> models_;
+};
+
+// Writes a micro-batch to the model's inputs.
+void feed(Storage& storage, const Batch& batch);
+
+}  // namespace genesis

@@ -1,0 +1,144 @@
+#include "apps/train/plan_report.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "apps/train/training_graph.h"
+#include "engine/ops/op.h"
+#include "engine/passes/plan_memory.h"
+#include "io/format.h"
+#include "kernels/common/error.h"
+#include "model/decoder.h"
+#include "model/executions.h"
+
+namespace genesis {
+namespace {
+
+std::string row(const std::string& what, const std::string& figure, const std::string& note = "") {
+  return note.empty() ? fmt::format("  {:<26}{:>18}\n", what, figure)
+                      : fmt::format("  {:<26}{:>18}   {}\n", what, figure, note);
+}
+
+// 1234567 -> 1,234,567
+std::string exact(int64_t n) {
+  std::string s = std::to_string(n);
+  for (int i = int(s.size()) - 3; i > 0; i -= 3) s.insert(size_t(i), ",");
+  return s;
+}
+
+struct Group {
+  const char* name;
+  const char* part;  // of the parameter's name
+  int64_t count = 0;
+};
+
+std::string parameters(const Graph& graph) {
+  std::array<Group, 5> groups{{{"embedding", "embed."}, {"attention", ".attn."}, {"feed-forward", ".ffn."},
+                               {"norms", "norm"}, {"output head", "head."}}};
+  int64_t total = 0;
+  for (ValueId id : graph.with_role(Role::parameter)) {
+    const Value& v = graph.value(id);
+    for (Group& group : groups) {
+      if (v.name.find(group.part) == std::string::npos) continue;
+      group.count += v.shape.elements();
+      break;
+    }
+    total += v.shape.elements();
+  }
+  std::string s = "parameters\n";
+  for (const Group& group : groups) {
+    if (group.count > 0) s += row(group.name, exact(group.count));
+  }
+  return s + row("total", exact(total));
+}
+
+std::string arithmetic(const Config& config, const Graph& graph) {
+  double forward = 0, backward = 0, again = 0;
+  for (const Node& node : graph.nodes) {
+    if (node.phase != Phase::micro) continue;
+    const double flops = cost_of(graph, node).flops;
+    if (node.op == Op::head_loss) {  // the forward product and the two of the backward pass in one node
+      forward += flops / 3;
+      backward += flops / 3 * 2;
+    } else {
+      (node.recompute ? again : node.backward ? backward : forward) += flops;
+    }
+  }
+  const double tokens = double(config.train.micro_batch * config.data.sequence_length);
+  const auto per_token = [&](double flops) { return format_count(flops / tokens); };
+  std::string s = "FLOPs a token\n";
+  s += row("forward", per_token(forward));
+  s += row("backward", per_token(backward));
+  s += row("recompute", per_token(again));
+  s += row("total", per_token(forward + backward + again), "model FLOPs: forward and backward alone");
+  s += "tokens\n";
+  s += row("a micro-step", exact(config.train.micro_batch * config.data.sequence_length));
+  s += row("a step", exact(config.train.batch_size * config.data.sequence_length),
+           fmt::format("{} micro-steps", config.train.batch_size / config.train.micro_batch));
+  s += row("the run", exact(config.train.steps * config.train.batch_size * config.data.sequence_length),
+           fmt::format("{} steps", exact(config.train.steps)));
+  return s;
+}
+
+// Activations and workspaces: what the arena holds at most.
+struct ArenaUse {
+  size_t bytes = 0;      // the arena
+  size_t workspace = 0;  // the largest of one node, part of it
+};
+
+ArenaUse arena_of(const Graph& graph) {
+  const MemoryPlan plan = plan_memory(graph);
+  ArenaUse use{plan.bytes, 0};
+  for (const Placement& p : plan.workspaces) use.workspace = std::max(use.workspace, p.bytes);
+  return use;
+}
+
+std::string memory(const Config& config, DType dtype, size_t limit, const TrainingGraph& training) {
+  const Graph& graph = training.graph;
+  const auto bytes = [](size_t n) { return format_bytes(double(n)); };
+  std::string s = "memory\n";
+  s += row("parameters", bytes(bytes_of(graph, Role::parameter)), name_of(dtype));
+  s += row("fp32 masters", bytes(bytes_of(graph, Role::master)));
+  s += row("gradients", bytes(bytes_of(graph, Role::gradient)));
+  s += row("optimizer", bytes(bytes_of(graph, Role::moment)));
+  const ArenaUse arena = arena_of(graph);
+  for (const auto choice : {Config::Recompute::none, Config::Recompute::block, Config::Recompute::automatic}) {
+    Config other = config;
+    other.train.recompute = choice;
+    const bool chosen = choice == config.train.recompute;
+    std::string figure;
+    try {
+      figure = bytes(chosen ? arena.bytes : arena_of(build_training_graph(other, dtype, limit).graph).bytes);
+    } catch (const Error&) {
+      figure = "over the budget";
+    }
+    s += row(fmt::format("activations, {}", name_of(choice)), figure, chosen ? "<- this config" : "");
+  }
+  s += row("workspace", bytes(arena.workspace), "the largest, inside the activations' arena");
+  const size_t peak = persistent_bytes(graph) + arena.bytes;
+  s += row("peak", bytes(peak), fmt::format("of {}{}", bytes(limit), peak > limit ? ": DOES NOT FIT" : ""));
+  return s;
+}
+
+}  // namespace
+
+std::string plan_report(const Config& config, size_t device_memory) {
+  const DType dtype = compute_type(config.device);
+  const size_t limit = memory_limit(config, device_memory);
+  const TrainingGraph training = build_training_graph(config, dtype, limit);
+  const auto runs = executions(config.model, trained_recurrence(config.model)).size();
+  std::string s = fmt::format("{} stored layers, {} executions\n", config.model.layers, runs);
+  s += parameters(training.graph);
+  s += arithmetic(config, training.graph);
+  s += memory(config, dtype, limit, training);
+  s += "recompute\n";
+  s += row("values kept", exact(int64_t(training.recompute.kept.size())));
+  s += row("values recomputed", exact(int64_t(training.recompute.recomputed.size())));
+  s += "checkpoint\n";
+  // fp32 masters and two moments.
+  s += row("size", format_bytes(12. * double(parameter_count(config.model))));
+  return s;
+}
+
+}  // namespace genesis

@@ -1,0 +1,165 @@
+#include "apps/train/trainer.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+
+#include "apps/train/checkpoints.h"
+#include "apps/train/training_graph.h"
+#include "io/format.h"
+#include "kernels/adamw/adamw.h"
+#include "kernels/common/error.h"
+#include "kernels/common/parallel.h"
+#include "model/decoder.h"
+#include "model/init.h"
+#include "optim/adamw.h"
+#include "optim/schedule.h"
+
+namespace genesis {
+namespace {
+
+std::unique_ptr<Device> make_device(const Config::Device& device) {
+  check(device.kind != Config::DeviceKind::cuda,
+        "device.kind is cuda, but this build trains on the CPU only: set device.kind to cpu or auto");
+  if (device.threads > 0) set_thread_count(int(device.threads));
+  return make_cpu_device();
+}
+
+LoaderOptions loader_options(const Config& config, int64_t first_sample) {
+  LoaderOptions o;
+  o.T = config.data.sequence_length;
+  o.batch_size = config.train.batch_size;
+  o.micro_batch = config.train.micro_batch;
+  o.seed = uint64_t(config.train.seed);
+  o.document_mask = config.data.document_mask;
+  o.first_sample = first_sample;
+  return o;
+}
+
+std::string differences(const std::string& held, const std::string& wanted) {
+  return config_differences(parse_config(held, "the run's config.yaml"), parse_config(wanted, "the new config"));
+}
+
+}  // namespace
+
+Trainer::Trainer(const Config& config, Terminal terminal)
+    : config_(config), data_(open_data(config)), device_(make_device(config.device)), storage_(*device_) {
+  const DType dtype = compute_type(config.device);
+  const TrainingGraph training =
+      build_training_graph(config, dtype, memory_limit(config, device_->total_memory()));
+  // Made only to be refused here, before the run's folder is touched, when the data does not suffice.
+  Loader(data_.train, loader_options(config, 0));
+
+  const std::string text = print_config(config);
+  claim_ = std::make_unique<RunClaim>(claim_run_dir(config.run_dir, text, differences));
+  executable_ = std::make_unique<Executable>(training.graph, storage_);
+  evaluator_ = std::make_unique<Evaluator>(config, data_.validation, dtype, storage_);
+
+  std::vector<std::string> lines;
+  resume_or_begin([&](const std::string& line) { lines.push_back(line); });
+  state_.config = text;
+  loader_ = std::make_unique<Loader>(data_.train, loader_options(config, state_.samples));
+  log_ = std::make_unique<RunLog>(RunLog::Options{config.run_dir, config.train.steps, state_.step, config.log.every,
+                                                  config.log.metrics, config.log.tensorboard},
+                                  terminal);
+  log_->message(fmt::format("{} parameters, {} on {} threads, {} tokens a step, {} of memory",
+                            format_count(double(parameter_count(config.model))), name_of(dtype), thread_count(),
+                            format_count(double(config.train.batch_size * config.data.sequence_length)),
+                            format_bytes(double(persistent_bytes(training.graph) + storage_.arena_bytes()))));
+  for (const std::string& line : lines) log_->message(line);
+}
+
+void Trainer::resume_or_begin(const std::function<void(const std::string&)>& say) {
+  const auto checkpoint = latest_checkpoint(config_.run_dir, say);
+  if (!checkpoint) {
+    state_.seed = uint64_t(config_.train.seed);
+    if (data_.tokenizer) state_.tokenizer_hash = data_.tokenizer->hash();
+    initialise_parameters(config_.model, state_.seed, storage_);
+    say("a new run in " + config_.run_dir);
+    return;
+  }
+  state_ = load_run(*checkpoint, storage_);
+  saved_step_ = state_.step;
+  say(fmt::format("going on from {} (step {})", *checkpoint, state_.step));
+}
+
+void Trainer::run(const std::function<bool()>& stop) {
+  const auto due = [&](int64_t every) { return every > 0 && state_.step % every == 0; };
+  bool stopped = false;
+  while (state_.step < config_.train.steps && !stopped) {
+    log_->step(take_step());
+    if (due(config_.eval.every)) evaluate();
+    if (due(config_.checkpoint.every)) save();
+    stopped = stop();
+  }
+  if (!stopped) evaluate();
+  save();
+  log_->finish();
+}
+
+StepRecord Trainer::take_step() {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+
+  executable_->run(Phase::begin);
+  for (int64_t i = 0; i < loader_->micro_batches(); ++i) {
+    feed(storage_, loader_->next());
+    executable_->run(Phase::micro);
+  }
+  const double lr = learning_rate_now();
+  const double t = double(state_.optimizer_step + 1);
+  const AdamWStep now{float(lr), float(1 - std::pow(config_.optim.beta1, t)),
+                      float(1 - std::pow(config_.optim.beta2, t))};
+  storage_.write(kStepValue, &now, sizeof now);
+  executable_->run(Phase::update);
+
+  float loss_and_count[2], norm_and_scale[2];
+  storage_.read(kLossAndCount, loss_and_count, sizeof loss_and_count);
+  storage_.read(kNormAndScaleValue, norm_and_scale, sizeof norm_and_scale);
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  seconds_per_step_ = seconds_per_step_ == 0 ? seconds : 0.95 * seconds_per_step_ + 0.05 * seconds;
+
+  const int64_t tokens = config_.train.batch_size * config_.data.sequence_length;
+  const bool applied = std::isfinite(norm_and_scale[1]);  // AdamW has changed nothing otherwise
+  state_.step += 1;
+  state_.tokens += tokens;
+  state_.samples = loader_->position();
+  state_.optimizer_step += applied;
+  state_.bad_steps += !applied;
+  state_.bad_steps_in_a_row = applied ? 0 : state_.bad_steps_in_a_row + 1;
+
+  StepRecord record;
+  record.step = state_.step;
+  record.loss = double(loss_and_count[0]) / double(loss_and_count[1]);
+  record.grad_norm = double(norm_and_scale[0]);
+  record.lr = lr;
+  record.tokens_per_second = double(tokens) / seconds;
+  record.memory_bytes = int64_t(storage_.bytes());
+  record.tokens = state_.tokens;
+  record.eta_seconds = seconds_per_step_ * double(config_.train.steps - state_.step);
+  record.skipped = !applied;
+  check(state_.bad_steps_in_a_row <= config_.train.max_bad_steps,
+        fmt::format("step {}: the loss or its gradient has not been finite for {} steps in a row "
+                    "(train.max_bad_steps is {}); no such step was applied. Lower optim.lr, or look at the data",
+                    state_.step, state_.bad_steps_in_a_row, config_.train.max_bad_steps));
+  return record;
+}
+
+double Trainer::learning_rate_now() const {
+  return learning_rate(config_.schedule, config_.optim.lr, config_.train.steps, state_.step);
+}
+
+void Trainer::evaluate() {
+  if (!evaluator_->has_data() || evaluated_step_ == state_.step) return;
+  for (const EvalRecord& record : evaluator_->run(state_.step)) log_->evaluation(record);
+  evaluated_step_ = state_.step;
+}
+
+void Trainer::save() {
+  if (saved_step_ == state_.step) return;
+  save_run(config_.run_dir, state_, storage_, config_.checkpoint.keep);
+  saved_step_ = state_.step;
+}
+
+}  // namespace genesis

@@ -1,0 +1,74 @@
+#include "apps/train/training_graph.h"
+
+#include "engine/passes/differentiate.h"
+#include "io/format.h"
+#include "kernels/common/error.h"
+#include "kernels/matmul/matmul.h"
+#include "model/decoder.h"
+#include "optim/adamw.h"
+
+namespace genesis {
+
+DType compute_type(const Config::Device& device) {
+  if (device.dtype == Config::Precision::f32) return DType::f32;
+  if (device.dtype == Config::Precision::bf16) return DType::bf16;
+  return cpu::has_bf16() ? DType::bf16 : DType::f32;
+}
+
+size_t bytes_of(const Graph& graph, Role role) {
+  size_t bytes = 0;
+  for (ValueId id : graph.with_role(role)) bytes += graph.value(id).bytes();
+  return bytes;
+}
+
+size_t persistent_bytes(const Graph& graph) {
+  size_t bytes = 0;
+  for (const Value& v : graph.values) bytes += v.role == Role::activation ? 0 : v.bytes();
+  return bytes;
+}
+
+size_t memory_limit(const Config& config, size_t device_memory) {
+  return config.train.memory_budget > 0 ? size_t(config.train.memory_budget) : device_memory / 10 * 9;
+}
+
+namespace {
+
+RecomputePolicy policy_of(Config::Recompute choice) {
+  switch (choice) {
+    case Config::Recompute::none: return RecomputePolicy::none;
+    case Config::Recompute::block: return RecomputePolicy::block;
+    case Config::Recompute::automatic: return RecomputePolicy::automatic;
+  }
+  throw Error("unknown recompute choice");
+}
+
+}  // namespace
+
+TrainingGraph build_training_graph(const Config& config, DType dtype, size_t memory, const AfterPass& after) {
+  const auto passed = [&](const char* pass, const Graph& graph) {
+    if (after) after(pass, graph);
+  };
+  const BatchShape batch{config.train.micro_batch, config.data.sequence_length, config.data.document_mask};
+  TrainingGraph t;
+  t.graph = build_loss_graph(config.model, batch, dtype, trained_recurrence(config.model));
+  passed("build", t.graph);
+
+  differentiate(t.graph);
+  passed("differentiate", t.graph);
+
+  const auto& o = config.optim;
+  append_adamw(t.graph, t.graph.at(kLossAndCount),
+               {float(o.beta1), float(o.beta2), float(o.eps), float(o.weight_decay), float(o.clip_norm)});
+  passed("optimizer", t.graph);
+
+  const size_t persistent = persistent_bytes(t.graph);
+  const bool automatic = config.train.recompute == Config::Recompute::automatic;
+  check(!automatic || persistent < memory,
+        "parameters, gradients and optimizer need " + format_bytes(double(persistent)) + ", but there are " +
+            format_bytes(double(memory)) + ": raise train.memory_budget or make the model smaller");
+  t.recompute = recompute(t.graph, policy_of(config.train.recompute), automatic ? memory - persistent : 0);
+  passed("recompute", t.graph);
+  return t;
+}
+
+}  // namespace genesis
