@@ -9,6 +9,7 @@
 #include "apps/train/trainer.h"
 #include "apps/train/training_graph.h"
 #include "engine/device/device.h"
+#include "kernels/common/error.h"
 
 using namespace genesis;
 

@@ -22,8 +22,12 @@ std::string row(const std::string& what, const std::string& figure, const std::s
 
 // 1234567 -> 1,234,567
 std::string exact(int64_t n) {
-  std::string s = std::to_string(n);
-  for (int i = int(s.size()) - 3; i > 0; i -= 3) s.insert(size_t(i), ",");
+  const std::string digits = std::to_string(n);
+  std::string s;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) s += ',';
+    s += digits[i];
+  }
   return s;
 }
 
@@ -61,6 +65,9 @@ std::string arithmetic(const Config& config, const Graph& graph) {
     if (node.op == Op::head_loss) {  // the forward product and the two of the backward pass in one node
       forward += flops / 3;
       backward += flops / 3 * 2;
+    } else if (node.op == Op::attention_backward) {  // the first of its five products is the forward's, again
+      backward += flops / 5 * 4;
+      again += flops / 5;
     } else {
       (node.recompute ? again : node.backward ? backward : forward) += flops;
     }

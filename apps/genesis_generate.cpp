@@ -1,0 +1,91 @@
+// genesis_generate RUN_DIR|CHECKPOINT --prompt TEXT: writes on from the prompt.
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "apps/generate/generator.h"
+#include "apps/main.h"
+#include "io/checkpoint.h"
+#include "io/sampler.h"
+#include "io/tokenizer.h"
+#include "kernels/common/error.h"
+#include "model/decoder.h"
+
+using namespace genesis;
+
+namespace {
+
+struct Options {
+  std::string run, prompt, tokenizer;
+  SamplingOptions sampling{.temperature = 0.8, .top_k = 0, .top_p = 0.95};
+  int64_t tokens = 200, recurrence = 0;
+  uint64_t seed = 1;
+  bool ignore_end = false;
+};
+
+Tokenizer open_tokenizer(const Options& o, const Config& config, const TrainState& state) {
+  const std::string path = o.tokenizer.empty() ? config.data.tokenizer : o.tokenizer;
+  check(!path.empty(), "the run has no tokenizer (data.tokenizer is empty): name one with --tokenizer");
+  Tokenizer tokenizer(path);
+  check(state.tokenizer_hash.empty() || tokenizer.hash() == state.tokenizer_hash,
+        fmt::format("{} has hash {}, but the model was trained with the tokenizer of hash {}: name that one with "
+                    "--tokenizer",
+                    path, tokenizer.hash(), state.tokenizer_hash));
+  return tokenizer;
+}
+
+void generate(const Options& o) {
+  const auto warn = [](const std::string& line) { std::cerr << "genesis_generate: " << line << "\n"; };
+  const std::string checkpoint = find_checkpoint(o.run, warn);
+  const TrainState state = read_checkpoint_state(checkpoint);
+  const Config config = parse_config(state.config, checkpoint + ": config");
+  check(o.recurrence == 0 || config.model.recurrence.core > 0,
+        "--recurrence is for recurrent models, and this one is dense");
+  const int64_t recurrence = o.recurrence > 0 ? o.recurrence : trained_recurrence(config.model);
+  const Tokenizer tokenizer = open_tokenizer(o, config, state);
+
+  // A document begins after an end-of-document token, as in training.
+  std::vector<int32_t> ids = tokenizer.encode(o.prompt);
+  ids.insert(ids.begin(), tokenizer.eod());
+  Generator generator(config, checkpoint, int64_t(ids.size()) + o.tokens, recurrence);
+  Sampler sampler(o.sampling);
+  StreamDecoder decoder(tokenizer);
+
+  const auto start = std::chrono::steady_clock::now();
+  std::span<const float> logits = generator.append(ids);
+  std::cout << o.prompt << std::flush;
+  int64_t made = 0;
+  while (made < o.tokens && std::cout) {
+    const double uniform = sampling_uniform(o.seed, uint64_t(made));
+    const int32_t token = sampler.sample(logits.first(size_t(tokenizer.vocab_size())), uniform);
+    if (token == tokenizer.eod() && !o.ignore_end) break;
+    std::cout << decoder.push(token) << std::flush;
+    if (++made < o.tokens) logits = generator.append({&token, 1});
+  }
+  std::cout << decoder.finish() << std::endl;
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  std::cerr << fmt::format("{} tokens, {:.0f} tokens/s\n", made, double(made) / seconds);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Writes text with a trained model.", "genesis_generate"};
+  Options o;
+  app.add_option("run", o.run, "a run's folder (its latest checkpoint), or a checkpoint's folder")->required();
+  app.add_option("--prompt", o.prompt, "what to write on from; empty: from the start of a document");
+  app.add_option("--tokens", o.tokens, "how many tokens to make at most")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 24))
+      ->capture_default_str();
+  app.add_option("--temperature", o.sampling.temperature, "0: always the likeliest token")->capture_default_str();
+  app.add_option("--top-k", o.sampling.top_k, "choose among the k likeliest; 0: all")->capture_default_str();
+  app.add_option("--top-p", o.sampling.top_p, "choose among the likeliest that have this probability together")
+      ->capture_default_str();
+  app.add_option("--seed", o.seed, "the same seed writes the same text")->capture_default_str();
+  app.add_option("--recurrence", o.recurrence, "recurrent steps; 0: as trained")
+      ->check(CLI::Range(int64_t(0), int64_t(1024)))
+      ->capture_default_str();
+  app.add_option("--tokenizer", o.tokenizer, "the tokenizer, where it is not at the place the config names");
+  app.add_flag("--ignore-end", o.ignore_end, "go on past the end of a document");
+  return run_main(app, argc, argv, [&] { generate(o); });
+}
