@@ -12,8 +12,8 @@ namespace genesis {
 
 class TempFolder {
  public:
-  TempFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "genesis_test_XXXXXX").string();
+  explicit TempFolder(const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
+    std::string name = (parent / "genesis_test_XXXXXX").string();
     if (mkdtemp(name.data()) == nullptr) throw_errno("cannot create " + name);
     path_ = name;
   }
