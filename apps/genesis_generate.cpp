@@ -28,9 +28,10 @@ Tokenizer open_tokenizer(const Options& o, const Config& config, const TrainStat
   check(!path.empty(), "the run has no tokenizer (data.tokenizer is empty): name one with --tokenizer");
   Tokenizer tokenizer(path);
   check(state.tokenizer_hash.empty() || tokenizer.hash() == state.tokenizer_hash,
-        fmt::format("{} has hash {}, but the model was trained with the tokenizer of hash {}: name that one with "
-                    "--tokenizer",
-                    path, tokenizer.hash(), state.tokenizer_hash));
+        fmt::format(
+            "{} has hash {}, but the model was trained with the tokenizer of hash {}: name that one with "
+            "--tokenizer",
+            path, tokenizer.hash(), state.tokenizer_hash));
   return tokenizer;
 }
 
@@ -72,14 +73,17 @@ void generate(const Options& o) {
 int main(int argc, char** argv) {
   CLI::App app{"Writes text with a trained model.", "genesis_generate"};
   Options o;
-  app.add_option("run", o.run, "a run's folder (its latest checkpoint), or a checkpoint's folder")->required();
+  app.add_option("run", o.run, "a run's folder (its latest checkpoint), or a checkpoint's folder")
+      ->required();
   app.add_option("--prompt", o.prompt, "what to write on from; empty: from the start of a document");
   app.add_option("--tokens", o.tokens, "how many tokens to make at most")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 24))
       ->capture_default_str();
-  app.add_option("--temperature", o.sampling.temperature, "0: always the likeliest token")->capture_default_str();
+  app.add_option("--temperature", o.sampling.temperature, "0: always the likeliest token")
+      ->capture_default_str();
   app.add_option("--top-k", o.sampling.top_k, "choose among the k likeliest; 0: all")->capture_default_str();
-  app.add_option("--top-p", o.sampling.top_p, "choose among the likeliest that have this probability together")
+  app.add_option("--top-p", o.sampling.top_p,
+                 "choose among the likeliest that have this probability together")
       ->capture_default_str();
   app.add_option("--seed", o.seed, "the same seed writes the same text")->capture_default_str();
   app.add_option("--recurrence", o.recurrence, "recurrent steps; 0: as trained")

@@ -10,18 +10,20 @@
 namespace genesis {
 namespace {
 
-// Prompts are read this many tokens at a time: enough for matrix products, little enough to waste none of a short
-// prompt.
+// Prompts are read this many tokens at a time: enough for matrix products, little enough to waste none of a
+// short prompt.
 constexpr int64_t kPrefill = 64;
 
 }  // namespace
 
-Generator::Generator(const Config& config, const std::string& checkpoint, int64_t max_tokens, int64_t recurrence)
+Generator::Generator(const Config& config, const std::string& checkpoint, int64_t max_tokens,
+                     int64_t recurrence)
     : V_(config.model.vocab_size), max_tokens_(max_tokens), device_(make_cpu_device()), storage_(*device_) {
   const DType dtype = compute_type(config.device);
   for (int64_t n : {kPrefill, int64_t(1)}) {
     if (n > max_tokens) continue;
-    steps_.push_back({n, Executable(build_generation_graph(config.model, n, max_tokens, dtype, recurrence), storage_)});
+    steps_.push_back(
+        {n, Executable(build_generation_graph(config.model, n, max_tokens, dtype, recurrence), storage_)});
   }
   load_parameters(checkpoint, storage_);
 }
@@ -29,8 +31,8 @@ Generator::Generator(const Config& config, const std::string& checkpoint, int64_
 std::span<const float> Generator::append(std::span<const int32_t> tokens) {
   require(!tokens.empty(), "something to append");
   check(length_ + int64_t(tokens.size()) <= max_tokens_,
-        "the sequence has grown to " + std::to_string(length_ + int64_t(tokens.size())) + " tokens, and the cache holds " +
-            std::to_string(max_tokens_));
+        "the sequence has grown to " + std::to_string(length_ + int64_t(tokens.size())) +
+            " tokens, and the cache holds " + std::to_string(max_tokens_));
   while (!tokens.empty()) {
     for (Step& step : steps_) {
       if (int64_t(tokens.size()) < step.n) continue;

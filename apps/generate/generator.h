@@ -15,8 +15,8 @@ class Generator {
   // Reads a checkpoint's parameters. `max_tokens`: of the whole sequence, prompt included.
   Generator(const Config& config, const std::string& checkpoint, int64_t max_tokens, int64_t recurrence);
 
-  // Appends tokens and returns the logits [V] for the one after the last, valid until the next call. Throws Error
-  // when the sequence would grow past max_tokens.
+  // Appends tokens and returns the logits [V] for the one after the last, valid until the next call. Throws
+  // Error when the sequence would grow past max_tokens.
   std::span<const float> append(std::span<const int32_t> tokens);
   int64_t length() const { return length_; }
 

@@ -11,8 +11,8 @@ namespace genesis {
 // Writes masters and moments with the state; keeps the last `keep` checkpoints (0: all).
 void save_run(const std::string& run_dir, const TrainState& state, const Storage& storage, int64_t keep);
 
-// Restores masters, compute copies and moments. Throws Error, with nothing changed, if the checkpoint is damaged or
-// of another model.
+// Restores masters, compute copies and moments. Throws Error, with nothing changed, if the checkpoint is
+// damaged or of another model.
 TrainState load_run(const std::string& checkpoint, Storage& storage);
 
 // Restores parameters alone, for a storage without masters or moments.

@@ -20,8 +20,9 @@ RunData open_data(const Config& config) {
   if (!config.data.tokenizer.empty()) {
     run.tokenizer.emplace(config.data.tokenizer);
     check(run.tokenizer->vocab_size() <= config.model.vocab_size,
-          "model.vocab_size is " + std::to_string(config.model.vocab_size) + ", but " + config.data.tokenizer +
-              " has " + std::to_string(run.tokenizer->vocab_size()) + " pieces: raise model.vocab_size");
+          "model.vocab_size is " + std::to_string(config.model.vocab_size) + ", but " +
+              config.data.tokenizer + " has " + std::to_string(run.tokenizer->vocab_size()) +
+              " pieces: raise model.vocab_size");
   }
   for (const auto& d : config.data.train) {
     run.train.push_back({open_dataset(d.path, config, run.tokenizer), d.weight});

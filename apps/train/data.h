@@ -18,8 +18,8 @@ struct RunData {
   std::vector<std::shared_ptr<const TokenDataset>> validation;
 };
 
-// Throws Error, naming the file, for what is missing, damaged, made by another tokenizer, or holds ids that the
-// model does not have.
+// Throws Error, naming the file, for what is missing, damaged, made by another tokenizer, or holds ids that
+// the model does not have.
 RunData open_data(const Config& config);
 
 }  // namespace genesis

@@ -16,8 +16,8 @@ void feed(Storage& storage, const Batch& batch) {
   write(kPositions, batch.positions);
 }
 
-Evaluator::Evaluator(const Config& config, const std::vector<std::shared_ptr<const TokenDataset>>& data, DType dtype,
-                     Storage& storage)
+Evaluator::Evaluator(const Config& config, const std::vector<std::shared_ptr<const TokenDataset>>& data,
+                     DType dtype, Storage& storage)
     : max_batches_(config.eval.batches), storage_(storage) {
   LoaderOptions options;
   options.T = config.data.sequence_length;

@@ -38,8 +38,11 @@ struct Group {
 };
 
 std::string parameters(const Graph& graph) {
-  std::array<Group, 5> groups{{{"embedding", "embed."}, {"attention", ".attn."}, {"feed-forward", ".ffn."},
-                               {"norms", "norm"}, {"output head", "head."}}};
+  std::array<Group, 5> groups{{{"embedding", "embed."},
+                               {"attention", ".attn."},
+                               {"feed-forward", ".ffn."},
+                               {"norms", "norm"},
+                               {"output head", "head."}}};
   int64_t total = 0;
   for (ValueId id : graph.with_role(Role::parameter)) {
     const Value& v = graph.value(id);
@@ -110,7 +113,8 @@ std::string memory(const Config& config, DType dtype, size_t limit, const Traini
   s += row("gradients", bytes(bytes_of(graph, Role::gradient)));
   s += row("optimizer", bytes(bytes_of(graph, Role::moment)));
   const ArenaUse arena = arena_of(graph);
-  for (const auto choice : {Config::Recompute::none, Config::Recompute::block, Config::Recompute::automatic}) {
+  for (const auto choice :
+       {Config::Recompute::none, Config::Recompute::block, Config::Recompute::automatic}) {
     Config other = config;
     other.train.recompute = choice;
     const bool chosen = choice == config.train.recompute;

@@ -7,8 +7,9 @@
 
 namespace genesis {
 
-// Parameters by group, FLOPs a token, tokens a step, memory by use and by choice of recomputation, checkpoint size.
-// Allocates nothing of the model. `device_memory` in bytes stands behind recompute: auto without a budget.
+// Parameters by group, FLOPs a token, tokens a step, memory by use and by choice of recomputation, checkpoint
+// size. Allocates nothing of the model. `device_memory` in bytes stands behind recompute: auto without a
+// budget.
 std::string plan_report(const Config& config, size_t device_memory);
 
 }  // namespace genesis

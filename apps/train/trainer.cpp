@@ -38,7 +38,8 @@ LoaderOptions loader_options(const Config& config, int64_t first_sample) {
 }
 
 std::string differences(const std::string& held, const std::string& wanted) {
-  return config_differences(parse_config(held, "the run's config.yaml"), parse_config(wanted, "the new config"));
+  return config_differences(parse_config(held, "the run's config.yaml"),
+                            parse_config(wanted, "the new config"));
 }
 
 }  // namespace
@@ -60,11 +61,13 @@ Trainer::Trainer(const Config& config, Terminal terminal)
   resume_or_begin([&](const std::string& line) { lines.push_back(line); });
   state_.config = text;
   loader_ = std::make_unique<Loader>(data_.train, loader_options(config, state_.samples));
-  log_ = std::make_unique<RunLog>(RunLog::Options{config.run_dir, config.train.steps, state_.step, config.log.every,
-                                                  config.log.metrics, config.log.tensorboard},
-                                  terminal);
+  log_ =
+      std::make_unique<RunLog>(RunLog::Options{config.run_dir, config.train.steps, state_.step,
+                                               config.log.every, config.log.metrics, config.log.tensorboard},
+                               terminal);
   log_->message(fmt::format("{} parameters, {} on {} threads, {} tokens a step, {} of memory",
-                            format_count(double(parameter_count(config.model))), name_of(dtype), thread_count(),
+                            format_count(double(parameter_count(config.model))), name_of(dtype),
+                            thread_count(),
                             format_count(double(config.train.batch_size * config.data.sequence_length)),
                             format_bytes(double(persistent_bytes(training.graph) + storage_.arena_bytes()))));
   for (const std::string& line : lines) log_->message(line);
@@ -140,9 +143,10 @@ StepRecord Trainer::take_step() {
   record.eta_seconds = seconds_per_step_ * double(config_.train.steps - state_.step);
   record.skipped = !applied;
   check(state_.bad_steps_in_a_row <= config_.train.max_bad_steps,
-        fmt::format("step {}: the loss or its gradient has not been finite for {} steps in a row "
-                    "(train.max_bad_steps is {}); no such step was applied. Lower optim.lr, or look at the data",
-                    state_.step, state_.bad_steps_in_a_row, config_.train.max_bad_steps));
+        fmt::format(
+            "step {}: the loss or its gradient has not been finite for {} steps in a row "
+            "(train.max_bad_steps is {}); no such step was applied. Lower optim.lr, or look at the data",
+            state_.step, state_.bad_steps_in_a_row, config_.train.max_bad_steps));
   return record;
 }
 

@@ -17,8 +17,8 @@ namespace genesis {
 
 class Trainer {
  public:
-  // Opens and checks everything before anything is written, claims the run's folder, and goes on from its latest
-  // checkpoint, or begins anew.
+  // Opens and checks everything before anything is written, claims the run's folder, and goes on from its
+  // latest checkpoint, or begins anew.
   Trainer(const Config& config, Terminal terminal);
 
   // Trains to the last step, or until `stop` says so after a step: then what was reached is saved.

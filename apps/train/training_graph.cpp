@@ -35,9 +35,12 @@ namespace {
 
 RecomputePolicy policy_of(Config::Recompute choice) {
   switch (choice) {
-    case Config::Recompute::none: return RecomputePolicy::none;
-    case Config::Recompute::block: return RecomputePolicy::block;
-    case Config::Recompute::automatic: return RecomputePolicy::automatic;
+    case Config::Recompute::none:
+      return RecomputePolicy::none;
+    case Config::Recompute::block:
+      return RecomputePolicy::block;
+    case Config::Recompute::automatic:
+      return RecomputePolicy::automatic;
   }
   throw Error("unknown recompute choice");
 }

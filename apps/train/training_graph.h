@@ -20,9 +20,11 @@ struct TrainingGraph {
 // Called after each pass with its name and the graph so far.
 using AfterPass = std::function<void(const char* pass, const Graph& graph)>;
 
-// Build, differentiate, optimizer, recompute. `memory` is what the device may use in all, in bytes; the automatic
-// choice of what to recompute keeps within it. Throws Error when even parameters and optimizer do not fit.
-TrainingGraph build_training_graph(const Config& config, DType dtype, size_t memory, const AfterPass& after = {});
+// Build, differentiate, optimizer, recompute. `memory` is what the device may use in all, in bytes; the
+// automatic choice of what to recompute keeps within it. Throws Error when even parameters and optimizer do
+// not fit.
+TrainingGraph build_training_graph(const Config& config, DType dtype, size_t memory,
+                                   const AfterPass& after = {});
 
 // Bytes of a graph's values of one role, and of all but activations.
 size_t bytes_of(const Graph& graph, Role role);

@@ -62,43 +62,47 @@ Layout layout(const Graph& g, const Node& n) {
   return l;
 }
 
+// The products of a chunk: logits = x weight^T; with a gradient also d_x = d_logits weight and
+// d_weight += d_logits^T x.
+std::vector<MatMulShape> chunk_products(const Graph& g, const Node& n, int64_t rows) {
+  const int64_t V = input(g, n, 1).shape[0], D = input(g, n, 1).shape[1];
+  const DType t = input(g, n, 0).dtype;
+  std::vector<MatMulShape> products{
+      {.M = rows, .N = V, .K = D, .transpose_b = true, .a = t, .b = t, .c = DType::f32}};
+  if (std::get<HeadLossAttrs>(n.attrs).with_gradient) {
+    products.push_back({.M = rows, .N = D, .K = V, .a = t, .b = t, .c = t});
+    products.push_back({.M = V,
+                        .N = D,
+                        .K = rows,
+                        .transpose_a = true,
+                        .a = t,
+                        .b = t,
+                        .c = DType::f32,
+                        .accumulate = true});
+  }
+  return products;
+}
+
 struct Chunk {
   CrossEntropy loss;
-  cpu::MatMul logits;
-  std::unique_ptr<cpu::MatMul> d_x, d_weight;
+  std::vector<cpu::MatMul> products;  // as chunk_products lists them
 };
 
 Chunk make_chunk(const BoundNode& b, int64_t rows) {
   const auto& attrs = b.attrs<HeadLossAttrs>();
-  const int64_t D = b.in_value(1).shape[1], V = b.in_value(1).shape[0];
-  const DType dtype = b.in_value(0).dtype;
   CrossEntropy loss;
   loss.rows = rows;
-  loss.V = loss.stride = V;
+  loss.V = loss.stride = b.in_value(1).shape[0];
   loss.logits_dtype = DType::f32;
-  loss.d_logits_dtype = dtype;
+  loss.d_logits_dtype = b.in_value(0).dtype;
   loss.z_loss = attrs.z_loss;
   loss.logits = b.workspace;
   loss.loss_and_count = as<float>(b.into[0]);
   const Layout at = layout(b.graph, b.node);
   if (attrs.with_gradient) loss.d_logits = as<char>(b.workspace) + at.d_logits;
   loss.row_loss = as<float>(as<char>(b.workspace) + at.row_loss);
-  Chunk chunk{
-      loss,
-      cpu::MatMul({.M = rows, .N = V, .K = D, .transpose_b = true, .a = dtype, .b = dtype, .c = DType::f32}),
-      nullptr, nullptr};
-  if (attrs.with_gradient) {
-    chunk.d_x = std::make_unique<cpu::MatMul>(
-        MatMulShape{.M = rows, .N = D, .K = V, .a = dtype, .b = dtype, .c = dtype});
-    chunk.d_weight = std::make_unique<cpu::MatMul>(MatMulShape{.M = V,
-                                                               .N = D,
-                                                               .K = rows,
-                                                               .transpose_a = true,
-                                                               .a = dtype,
-                                                               .b = dtype,
-                                                               .c = DType::f32,
-                                                               .accumulate = true});
-  }
+  Chunk chunk{loss, {}};
+  for (const MatMulShape& shape : chunk_products(b.graph, b.node, rows)) chunk.products.emplace_back(shape);
   return chunk;
 }
 
@@ -120,17 +124,27 @@ Run prepare_cpu(const BoundNode& b) {
       CrossEntropy loss = chunk.loss;
       loss.targets = targets + first;
       const char* chunk_x = x + first * row_bytes;
-      chunk.logits(chunk_x, weight, const_cast<void*>(loss.logits));
+      chunk.products[0](chunk_x, weight, const_cast<void*>(loss.logits));
       cpu::cross_entropy(loss);
       if (with_gradient) {
-        (*chunk.d_x)(loss.d_logits, weight, d_x + first * row_bytes);
-        (*chunk.d_weight)(loss.d_logits, chunk_x, d_weight);
+        chunk.products[1](loss.d_logits, weight, d_x + first * row_bytes);
+        chunk.products[2](loss.d_logits, chunk_x, d_weight);
       }
     }
   };
 }
 
 size_t workspace(const Graph& g, const Node& n) { return layout(g, n).end; }
+
+std::vector<MatMulShape> products(const Graph& g, const Node& n) {
+  std::vector<MatMulShape> all;
+  const int64_t rows = input(g, n, 0).shape[0], most = chunk_rows(g, n);
+  for (int64_t first = 0; first < rows; first += most) {
+    const auto chunk = chunk_products(g, n, std::min(most, rows - first));
+    all.insert(all.end(), chunk.begin(), chunk.end());
+  }
+  return all;
+}
 
 Cost cost(const Graph& g, const Node& n) {
   const Value& weight = input(g, n, 1);
@@ -146,6 +160,7 @@ const OpDef kHeadLoss{.op = Op::head_loss,
                       .grad = grad,
                       .workspace = workspace,
                       .cost = cost,
+                      .products = products,
                       .cpu = prepare_cpu};
 
 }  // namespace genesis::ops

@@ -60,9 +60,16 @@ Cost cost(const Graph& g, const Node& n) {
   return {2. * double(s.M) * double(s.N) * double(s.K), bytes_touched(g, n)};
 }
 
+std::vector<MatMulShape> products(const Graph& g, const Node& n) { return {shape_of(g, n)}; }
+
 }  // namespace
 
-const OpDef kMatMul{
-    .op = Op::matmul, .name = "matmul", .infer = infer, .grad = grad, .cost = cost, .cpu = prepare_cpu};
+const OpDef kMatMul{.op = Op::matmul,
+                    .name = "matmul",
+                    .infer = infer,
+                    .grad = grad,
+                    .cost = cost,
+                    .products = products,
+                    .cpu = prepare_cpu};
 
 }  // namespace genesis::ops

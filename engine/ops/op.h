@@ -8,6 +8,7 @@
 
 #include "engine/graph/graph.h"
 #include "kernels/common/stream.h"
+#include "kernels/matmul/matmul.h"
 
 namespace genesis {
 
@@ -53,6 +54,8 @@ struct OpDef {
   // Bytes of scratch memory while the node runs. Null: none.
   size_t (*workspace)(const Graph&, const Node&) = nullptr;
   Cost (*cost)(const Graph&, const Node&);
+  // The matrix products inside, in the order in which they run. Null: none.
+  std::vector<MatMulShape> (*products)(const Graph&, const Node&) = nullptr;
   Prepare cpu = nullptr;
   Prepare cuda = nullptr;
   // Output 0 takes the storage of input 0.
@@ -67,6 +70,7 @@ const OpDef& op_def(Op op);
 // Arithmetic and memory traffic of a node.
 Cost cost_of(const Graph& graph, const Node& node);
 size_t workspace_of(const Graph& graph, const Node& node);
+std::vector<MatMulShape> products_of(const Graph& graph, const Node& node);
 
 // Bytes of a node's inputs, outputs and accumulated values, each once (accumulated ones twice).
 double bytes_touched(const Graph& graph, const Node& node);

@@ -92,4 +92,9 @@ size_t workspace_of(const Graph& graph, const Node& node) {
   return def.workspace ? def.workspace(graph, node) : 0;
 }
 
+std::vector<MatMulShape> products_of(const Graph& graph, const Node& node) {
+  const OpDef& def = op_def(node.op);
+  return def.products ? def.products(graph, node) : std::vector<MatMulShape>{};
+}
+
 }  // namespace genesis

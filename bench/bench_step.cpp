@@ -1,0 +1,171 @@
+// bench_step CONFIG: a whole training step, on tokens made up here, against the same matrix products back to
+// back in the same process. Steps and passes over the products alternate, so that both see the same machine.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <numeric>
+
+#include "apps/main.h"
+#include "apps/train/training_graph.h"
+#include "engine/runtime/executable.h"
+#include "kernels/adamw/adamw.h"
+#include "kernels/common/parallel.h"
+#include "kernels/common/random.h"
+#include "model/decoder.h"
+#include "model/init.h"
+#include "optim/adamw.h"
+
+using namespace genesis;
+
+namespace {
+
+double seconds_of(const std::function<void()>& body) {
+  const auto start = std::chrono::steady_clock::now();
+  body();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double median(std::vector<double> v) {
+  std::nth_element(v.begin(), v.begin() + std::ptrdiff_t(v.size() / 2), v.end());
+  return v[v.size() / 2];
+}
+
+// The products of some nodes, prepared, on arrays of their own. Each product has its own arrays, as in the
+// step: shared ones would stay in cache.
+class Products {
+ public:
+  Products(Device& device, const Graph& graph, const std::function<bool(const Node&)>& take) {
+    for (const Node& node : graph.nodes) {
+      if (!take(node)) continue;
+      for (const MatMulShape& s : products_of(graph, node)) {
+        flops_ += 2. * double(s.M) * double(s.N) * double(s.K);
+        const auto array = [&](int64_t n, DType t) {
+          arrays_.emplace_back(device, size_t(n) * size_of(t));
+          return arrays_.back().data();
+        };
+        list_.push_back(
+            {cpu::MatMul(s), array(s.M * s.K, s.a), array(s.K * s.N, s.b), array(s.M * s.N, s.c)});
+      }
+    }
+  }
+
+  void run() const {
+    for (const Product& p : list_) p.multiply(p.a, p.b, p.c);
+  }
+  double flops() const { return flops_; }
+
+ private:
+  struct Product {
+    cpu::MatMul multiply;
+    void *a, *b, *c;
+  };
+  std::vector<Buffer> arrays_;
+  std::vector<Product> list_;
+  double flops_ = 0;
+};
+
+void make_up_batch(const Config& config, Storage& storage) {
+  const int64_t T = config.data.sequence_length, rows = config.train.micro_batch * T;
+  std::vector<int32_t> tokens(size_t(rows) + 1), positions(static_cast<size_t>(rows));
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    tokens[i] = int32_t(random_bits(1, 0, i) % uint32_t(config.model.vocab_size));
+  }
+  for (size_t i = 0; i < positions.size(); ++i) positions[i] = int32_t(int64_t(i) % T);
+  const size_t bytes = positions.size() * sizeof(int32_t);
+  storage.write(kTokens, tokens.data(), bytes);
+  storage.write(kTargets, tokens.data() + 1, bytes);
+  storage.write(kPositions, positions.data(), bytes);
+  const AdamWStep step{1e-4f, 0.1f, 0.05f};
+  storage.write(kStepValue, &step, sizeof step);
+}
+
+std::string label(const Node& node, const Graph& graph) {
+  const std::string name = op_def(node.op).name;
+  if (node.op != Op::matmul) return name + (node.recompute ? ", recompute" : "");
+  return name + (!node.backward                                    ? ", forward"
+                 : node.recompute                                  ? ", recompute"
+                 : graph.value(node.in[1]).role == Role::parameter ? ", input's gradient"
+                                                                   : ", weight's gradient");
+}
+
+void print_table(const Executable& executable, int steps, double tokens) {
+  const Graph& graph = executable.graph();
+  std::map<std::string, double> by_op;
+  double total = 0;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const double seconds = executable.node_seconds()[i] / steps;
+    by_op[label(graph.nodes[i], graph)] += seconds;
+    total += seconds;
+  }
+  std::vector<std::pair<std::string, double>> rows(by_op.begin(), by_op.end());
+  std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::cout << fmt::format("{:<28}{:>12}{:>8}\n", "op", "us a token", "share");
+  for (const auto& [name, seconds] : rows) {
+    std::cout << fmt::format("{:<28}{:>12.2f}{:>7.1f}%\n", name, seconds / tokens * 1e6,
+                             100 * seconds / total);
+  }
+}
+
+void bench(const Config& config, int steps) {
+  const auto device = make_cpu_device();
+  if (config.device.threads > 0) set_thread_count(int(config.device.threads));
+  Storage storage(*device);
+  const DType dtype = compute_type(config.device);
+  const size_t memory = memory_limit(config, device->total_memory());
+  Executable step(build_training_graph(config, dtype, memory).graph, storage);
+  initialise_parameters(config.model, 1, storage);
+  make_up_batch(config, storage);
+  const Products all(*device, step.graph(), [](const Node&) { return true; });
+  const Products head(*device, step.graph(), [](const Node& node) { return node.op == Op::head_loss; });
+
+  const int64_t micro_steps = config.train.batch_size / config.train.micro_batch;
+  const double tokens = double(config.train.batch_size * config.data.sequence_length);
+  const auto run_step = [&] {
+    step.run(Phase::begin);
+    for (int64_t i = 0; i < micro_steps; ++i) step.run(Phase::micro);
+    step.run(Phase::update);
+  };
+  const auto run_products = [&](const Products& p) {
+    for (int64_t i = 0; i < micro_steps; ++i) p.run();
+  };
+  std::vector<double> step_s, products_s, head_s;
+  for (int i = -2; i < steps; ++i) {  // two to warm up
+    if (i == 0) {
+      step.time_nodes(true);
+      step_s.clear(), products_s.clear(), head_s.clear();
+    }
+    step_s.push_back(seconds_of(run_step));
+    products_s.push_back(seconds_of([&] { run_products(all); }));
+    head_s.push_back(seconds_of([&] { run_products(head); }));
+  }
+  double matmul_s = median(head_s);  // those inside head_loss, measured alone; the others in their nodes
+  for (size_t i = 0; i < step.graph().nodes.size(); ++i) {
+    if (step.graph().nodes[i].op == Op::matmul) matmul_s += step.node_seconds()[i] / steps;
+  }
+
+  print_table(step, steps, tokens);
+  const double step_time = median(step_s), products_time = median(products_s);
+  std::cout << fmt::format(
+      "\n{} on {} threads, {} tokens a step, median of {} steps\n"
+      "step                  {:8.1f} ms   {:.0f} tokens/s\n"
+      "its products alone    {:8.1f} ms   {:.0f} tokens/s, {:.0f} GFLOP/s\n"
+      "time inside oneDNN    {:8.1f}% of the step\n"
+      "the step runs at      {:8.1f}% of its products' speed\n",
+      name_of(dtype), thread_count(), int64_t(tokens), steps, step_time * 1e3, tokens / step_time,
+      products_time * 1e3, tokens / products_time, double(micro_steps) * all.flops() / products_time / 1e9,
+      100 * matmul_s / step_time, 100 * products_time / step_time);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"A training step's speed, and that of its matrix products alone.", "bench_step"};
+  std::string path;
+  int steps = 20;
+  app.add_option("config", path, "the run's YAML file; its data are not read")->required();
+  app.add_option("--steps", steps, "steps to measure")->check(CLI::Range(1, 100000))->capture_default_str();
+  app.allow_extras();
+  return run_main(app, argc, argv, [&] { bench(load_config(path, app.remaining()), steps); });
+}
