@@ -61,7 +61,7 @@ class Products {
     cpu::MatMul multiply;
     void *a, *b, *c;
   };
-  std::vector<Buffer> arrays_;
+  std::vector<DeviceBuffer> arrays_;
   std::vector<Product> list_;
   double flops_ = 0;
 };
