@@ -17,8 +17,7 @@ class Evaluator {
   Evaluator(const Config& config, const std::vector<std::shared_ptr<const TokenDataset>>& data, DType dtype,
             Storage& storage);
 
-  bool has_data() const { return !loaders_.empty(); }
-  // A record for each number of recurrent steps.
+  // A record for each number of recurrent steps; none without validation data.
   std::vector<EvalRecord> run(int64_t step);
 
  private:

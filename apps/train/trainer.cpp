@@ -83,21 +83,21 @@ void Trainer::resume_or_begin(const std::function<void(const std::string&)>& say
     return;
   }
   state_ = load_run(*checkpoint, storage_);
-  saved_step_ = state_.step;
   say(fmt::format("going on from {} (step {})", *checkpoint, state_.step));
 }
 
 void Trainer::run(const std::function<bool()>& stop) {
-  const auto due = [&](int64_t every) { return every > 0 && state_.step % every == 0; };
+  const int64_t steps = config_.train.steps;
+  if (state_.step >= steps) log_->message(fmt::format("nothing left to train: all {} steps are done", steps));
   bool stopped = false;
-  while (state_.step < config_.train.steps && !stopped) {
+  while (state_.step < steps && !stopped) {
     log_->step(take_step());
-    if (due(config_.eval.every)) evaluate();
-    if (due(config_.checkpoint.every)) save();
     stopped = stop();
+    const auto due = [&](int64_t every) { return every > 0 && state_.step % every == 0; };
+    const bool last = state_.step == steps;
+    if (due(config_.eval.every) || last) evaluate();
+    if (due(config_.checkpoint.every) || last || stopped) save();
   }
-  if (!stopped) evaluate();
-  save();
   log_->finish();
 }
 
@@ -155,15 +155,9 @@ double Trainer::learning_rate_now() const {
 }
 
 void Trainer::evaluate() {
-  if (!evaluator_->has_data() || evaluated_step_ == state_.step) return;
   for (const EvalRecord& record : evaluator_->run(state_.step)) log_->evaluation(record);
-  evaluated_step_ = state_.step;
 }
 
-void Trainer::save() {
-  if (saved_step_ == state_.step) return;
-  save_run(config_.run_dir, state_, storage_, config_.checkpoint.keep);
-  saved_step_ = state_.step;
-}
+void Trainer::save() { save_run(config_.run_dir, state_, storage_, config_.checkpoint.keep); }
 
 }  // namespace genesis

@@ -44,7 +44,6 @@ class Trainer {
   std::unique_ptr<Loader> loader_;
   std::unique_ptr<RunLog> log_;
   TrainState state_;
-  int64_t saved_step_ = -1, evaluated_step_ = -1;
   double seconds_per_step_ = 0;  // a running mean, for the time left
 };
 

@@ -1,9 +1,6 @@
 // genesis_tokenize as its user meets it: the program itself, run in a folder of its own.
-#include <sys/wait.h>
-
-#include <cstdio>
-
 #include "io/dataset.h"
+#include "tests/apps/shell.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
 
@@ -12,31 +9,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct Outcome {
-  int code;
-  std::string out, err;
-};
-
-class Shell {
- public:
-  Outcome run(const std::string& arguments) const {
-    const std::string command = "cd " + folder.path().string() + " && " + GENESIS_BIN_DIR +
-                                "/genesis_tokenize " + arguments + " >stdout 2>stderr";
-    const int status = std::system(command.c_str());
-    return {WEXITSTATUS(status), read_text_file(folder.file("stdout")),
-            read_text_file(folder.file("stderr"))};
-  }
-  bool exists(const std::string& name) const { return fs::exists(folder.path() / name); }
-
-  TempFolder folder;
-};
-
 const std::string kPage = read_text_file(GENESIS_SOURCE_DIR "/docs/design.md");
 
 }  // namespace
 
 TEST_CASE("genesis_tokenize trains, encodes and gives back every byte") {
-  const Shell shell;
+  const Shell shell("genesis_tokenize");
   const std::string other = "a  second\r\n\tdocument \xf0\x9f\x98\x80\n\n";
   shell.folder.put("page.md", kPage);
   shell.folder.put("other.txt", other);
@@ -54,7 +32,7 @@ TEST_CASE("genesis_tokenize trains, encodes and gives back every byte") {
 }
 
 TEST_CASE("genesis_tokenize holds out the same last part in training and encoding") {
-  const Shell shell;
+  const Shell shell("genesis_tokenize");
   const std::string secret = "zzzzq wqzzz zzzzq wqzzz zzzzq wqzzz\n";
   std::string text = kPage;
   for (int i = 0; i < 30; ++i) text += secret;
@@ -77,7 +55,7 @@ TEST_CASE("genesis_tokenize holds out the same last part in training and encodin
 }
 
 TEST_CASE("genesis_tokenize replaces nothing unless it is told to") {
-  const Shell shell;
+  const Shell shell("genesis_tokenize");
   shell.folder.put("page.md", kPage);
   REQUIRE(shell.run("train --vocab-size 600 --output t.model page.md").code == 0);
   REQUIRE(shell.run("encode --tokenizer t.model --output d page.md").code == 0);
@@ -102,7 +80,7 @@ TEST_CASE("genesis_tokenize replaces nothing unless it is told to") {
 }
 
 TEST_CASE("genesis_tokenize names what is wrong, exits with an error and leaves nothing") {
-  const Shell shell;
+  const Shell shell("genesis_tokenize");
   shell.folder.put("page.md", kPage);
   REQUIRE(shell.run("train --vocab-size 600 --output t.model page.md").code == 0);
   shell.folder.put("latin1.txt", "caf\xe9");

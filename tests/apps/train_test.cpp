@@ -1,0 +1,137 @@
+// genesis_train and genesis_generate as their user meets them.
+#include "io/config.h"
+
+#include <algorithm>
+
+#include "tests/apps/shell.h"
+#include "tests/io/small_tokenizer.h"
+#include "tests/support/catch.h"
+
+using namespace genesis;
+
+namespace {
+
+const std::string kConfigs = GENESIS_SOURCE_DIR "/configs/";
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// Puts a tokenizer, a dataset and a config "c.yaml" that trains on it into the shell's folder.
+void prepare(const Shell& shell) {
+  shell.folder.put("page.md", design_page());
+  const std::string in =
+      "cd " + shell.folder.path().string() + " && " + GENESIS_BIN_DIR + "/genesis_tokenize ";
+  REQUIRE(std::system((in + "train --vocab-size 512 --output t.model page.md >/dev/null 2>&1").c_str()) == 0);
+  REQUIRE(std::system((in + "encode --tokenizer t.model --validation-fraction 0.2 --output train "
+                            "--validation-output valid page.md >/dev/null 2>&1")
+                          .c_str()) == 0);
+  shell.folder.put(
+      "c.yaml",
+      "run_dir: run\n"
+      "model: {vocab_size: 512, hidden_size: 32, layers: 2, heads: 2, kv_heads: 1, head_size: 16,\n"
+      "        ffn_size: 64, tie_embeddings: true}\n"
+      "data: {train: train, validation: valid, tokenizer: t.model, sequence_length: 32}\n"
+      "train: {steps: 6, batch_size: 4, micro_batch: 4}\n"
+      "optim: {lr: 1e-2}\n"
+      "schedule: {warmup_steps: 1}\n"
+      "checkpoint: {every: 2, keep: 0}\n");
+}
+
+}  // namespace
+
+TEST_CASE("genesis_train --plan gives the table's parameters for every config and touches nothing") {
+  const std::pair<const char*, const char*> expected[] = {{"genesis_1b_run1", "1,002,522,624"},
+                                                          {"genesis_1b", "1,000,441,344"},
+                                                          {"nano_1b", "1,076,700,672"},
+                                                          {"nano_1b_recurrent", "1,076,700,672"},
+                                                          {"quickstart", "total"},
+                                                          {"quickstart_recurrent", "executions"}};
+  for (const auto& [name, parameters] : expected) {
+    const Shell shell("genesis_train");
+    const Outcome plan = shell.run("--plan " + kConfigs + name + ".yaml");
+    CHECK(plan.code == 0);
+    CHECK(has(plan.out, parameters));
+    CHECK(has(plan.out, "activations, block"));
+    for (const auto& entry : std::filesystem::directory_iterator(shell.folder.path())) {
+      const std::string file = entry.path().filename();
+      CHECK((file == "stdout" || file == "stderr"));
+    }
+  }
+  // 6 N and causal attention: the published 6.607 GFLOP a token.
+  const Shell shell("genesis_train");
+  const Outcome plan = shell.run("--plan " + kConfigs + "genesis_1b.yaml");
+  CHECK(has(plan.out, "2.20B"));
+  CHECK(has(plan.out, "4.41B"));
+}
+
+TEST_CASE("genesis_train documents and prints its config, and the page in docs is that document") {
+  const Shell shell("genesis_train");
+  CHECK(shell.run("--help-config=markdown").out == read_text_file(GENESIS_SOURCE_DIR "/docs/config.md"));
+  CHECK(has(shell.run("--help-config").out, "train.steps"));
+  const Outcome printed = shell.run("--print-config " + kConfigs + "quickstart.yaml --optim.lr=0.125");
+  CHECK(printed.code == 0);
+  CHECK(parse_config(printed.out, "printed").optim.lr == 0.125);
+}
+
+TEST_CASE("genesis_train --print-graph shows the graph after each pass") {
+  const Shell shell("genesis_train");
+  const Outcome graph = shell.run("--print-graph " + kConfigs + "quickstart.yaml --train.recompute=block");
+  CHECK(graph.code == 0);
+  size_t at = 0;
+  for (const char* pass :
+       {"# after build", "# after differentiate", "# after optimizer", "# after recompute"}) {
+    at = graph.out.find(pass, at);
+    CHECK(at != std::string::npos);
+  }
+  CHECK(has(graph.out.substr(at), " recompute"));
+}
+
+TEST_CASE("genesis_train trains and genesis_generate writes from any checkpoint of the run") {
+  const Shell train("genesis_train");
+  prepare(train);
+  const Outcome trained = train.run("c.yaml");
+  REQUIRE(trained.code == 0);
+  CHECK(has(trained.out, "bits per byte"));
+  const auto generate = [&](const std::string& arguments) {
+    const Shell shell("genesis_generate");
+    const std::string in = train.folder.path().string();
+    return shell.run(in + "/" + arguments + " --tokenizer " + in + "/t.model");
+  };
+  const Outcome first = generate("run --prompt 'The ' --tokens 40 --seed 3");
+  REQUIRE(first.code == 0);
+  CHECK(first.out.starts_with("The "));
+  CHECK(first.out.size() > 20);
+  CHECK(generate("run --prompt 'The ' --tokens 40 --seed 3").out == first.out);
+  CHECK(generate("run --prompt 'The ' --tokens 40 --seed 4").out != first.out);
+  CHECK(generate("run/checkpoints/step_00000006 --prompt 'The ' --tokens 40 --seed 3").out == first.out);
+  CHECK(generate("run/checkpoints/step_00000002 --prompt 'The ' --tokens 40 --seed 3").out != first.out);
+  // Longer than the graph that reads prompts 64 tokens at a time.
+  CHECK(generate("run --prompt '" + std::string(300, 'x') + "' --tokens 5").code == 0);
+}
+
+TEST_CASE("genesis_train and genesis_generate say what is wrong in one line") {
+  const Shell train("genesis_train");
+  prepare(train);
+  const auto refused = [](const Outcome& o, const std::string& part) {
+    CHECK(o.code != 0);
+    CHECK(has(o.err, part));
+    CHECK(std::count(o.err.begin(), o.err.end(), '\n') == 1);
+  };
+  refused(train.run(""), "which config");
+  refused(train.run("nothing.yaml"), "nothing.yaml");
+  refused(train.run("c.yaml --train.stepz=3"), "train.steps");
+  refused(train.run("c.yaml --optim.lr=fast"), "optim.lr");
+  refused(train.run("c.yaml --run_dir=/proc/none"), "/proc/none");
+  CHECK(!train.exists("run"));
+
+  const Shell generate("genesis_generate");
+  refused(generate.run("nothing"), "nothing");
+  refused(generate.run("."), "checkpoint");
+  REQUIRE(train.run("c.yaml").code == 0);
+  const std::string run = train.folder.path().string() + "/run",
+                    model = train.folder.path().string() + "/t.model";
+  refused(generate.run(run), "t.model");  // the config's path is not from this folder
+  refused(generate.run(run + " --tokenizer " + model + " --top-p 2"), "top_p");
+  refused(generate.run(run + " --tokenizer " + model + " --recurrence 2"), "dense");
+  small_tokenizer(generate.folder.file("other.model"));
+  refused(generate.run(run + " --tokenizer other.model"), "hash");
+}
