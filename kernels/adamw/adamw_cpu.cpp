@@ -2,7 +2,7 @@
 
 #include "kernels/adamw/adamw.h"
 #include "kernels/common/chunks.h"
-#include "kernels/common/convert.h"
+#include "kernels/common/simd.h"
 
 namespace genesis::cpu {
 
@@ -15,25 +15,21 @@ struct Coefficients {  // the same for all tensors
   float inverse_correction1, inverse_correction2;
 };
 
-template <bool kCopy>
 void update(const Coefficients& c, const AdamWTensor& t, int64_t begin, int64_t end) {
-  float* master = t.master;
-  float* m = t.m;
-  float* v = t.v;
-  const float* grad = t.grad;
   bf16* copy = static_cast<bf16*>(t.copy);
-#pragma omp simd
-  for (int64_t i = begin; i < end; ++i) {
-    const float g = c.scale * grad[i];
-    const float m_i = c.beta1 * m[i] + (1.f - c.beta1) * g;
-    const float v_i = c.beta2 * v[i] + (1.f - c.beta2) * g * g;
-    const float step = m_i * c.inverse_correction1 / (std::sqrt(v_i * c.inverse_correction2) + c.eps);
-    const float w = master[i] - c.lr * (step + t.weight_decay * master[i]);
-    m[i] = m_i;
-    v[i] = v_i;
-    master[i] = w;
-    if constexpr (kCopy) store(copy + i, w);
-  }
+  for_vectors(end - begin, [&](int64_t k, auto lanes) {
+    const int64_t i = begin + k;
+    const Vector g = c.scale * load_vector(t.grad + i, lanes);
+    const Vector m = c.beta1 * load_vector(t.m + i, lanes) + (1.f - c.beta1) * g;
+    const Vector v = c.beta2 * load_vector(t.v + i, lanes) + (1.f - c.beta2) * g * g;
+    const Vector step = m * c.inverse_correction1 / (sqrt(v * c.inverse_correction2) + c.eps);
+    Vector master = load_vector(t.master + i, lanes);
+    master -= c.lr * (step + t.weight_decay * master);
+    store_vector(t.m + i, m, lanes);
+    store_vector(t.v + i, v, lanes);
+    store_vector(t.master + i, master, lanes);
+    if (copy) store_vector(copy + i, master, lanes);
+  });
 }
 
 }  // namespace
@@ -43,14 +39,9 @@ void adamw(const AdamW& a) {
   if (!std::isfinite(scale)) return;
   const Coefficients c = {
       a.beta1, a.beta2, a.eps, a.step->lr, scale, 1.f / a.step->correction1, 1.f / a.step->correction2};
-  parallel_for_chunks(a.tensors, a.count, kChunk,
-                      [&](const AdamWTensor& t, int64_t begin, int64_t end, int64_t) {
-                        if (t.copy) {
-                          update<true>(c, t, begin, end);
-                        } else {
-                          update<false>(c, t, begin, end);
-                        }
-                      });
+  parallel_for_chunks(
+      a.tensors, a.count, kChunk,
+      [&](const AdamWTensor& t, int64_t begin, int64_t end, int64_t) { update(c, t, begin, end); });
 }
 
 }  // namespace genesis::cpu

@@ -1,45 +1,57 @@
-// exp and its kin in fp32, inline and without branches or tables, so that the compiler turns a loop that
-// calls them into vector code (std::exp is a call per element). Their accuracy is held by
-// tests/kernels/vector_math_test.
+// exp and its kin in fp32, inline and without branches or tables. V is a Vector (simd.h), or a float: then
+// the compiler turns a loop that calls them into vector code (std::exp is a call per element). Their accuracy
+// is held by tests/kernels/vector_math_test.
 #pragma once
 
-#include <bit>
-#include <cstdint>
+#include <limits>
+
+#include "kernels/common/simd.h"
 
 namespace genesis {
 
-// e^x, within 1.1 ulp; subnormal results come out rounded, overflow gives infinity, -infinity gives 0, NaN
-// stays NaN. x = n ln 2 + r with |r| <= ln 2 / 2; e^r by a minimax polynomial (Remez exchange on the relative
-// error, which is below 3.1e-9); 2^n in two factors, since 2^-149 and 2^128 are not both reached by one.
-inline float fast_exp(float x) {
+namespace detail {
+
+inline uint32_t bits_of(float x) { return std::bit_cast<uint32_t>(x); }
+inline VectorBits bits_of(Vector x) { return std::bit_cast<VectorBits>(x); }
+inline float float_of(uint32_t bits) { return std::bit_cast<float>(bits); }
+inline Vector float_of(VectorBits bits) { return std::bit_cast<Vector>(bits); }
+
+}  // namespace detail
+
+// e^x, within 1.1 ulp where the result is a normal number; below, it is 0. Overflow gives infinity, NaN stays
+// NaN. x = n ln 2 + r with |r| <= ln 2 / 2; e^r by a minimax polynomial (Remez exchange on the relative
+// error, which is below 3.1e-9); n is added to its exponent.
+template <class V>
+inline V fast_exp(V x) {
   constexpr float kLog2e = 1.442695041f;
   constexpr float kLn2High = 0.693145752f;  // ln 2 to 15 bits, so that n * kLn2High is exact
   constexpr float kLn2Low = 1.42860677e-6f;
   constexpr float kToInteger =
-      12582912.f;  // 1.5 * 2^23: adding it rounds to an integer, kept in the low bits
+      12582912.f;                          // 1.5 * 2^23: adding it rounds to an integer, kept in the low bits
+  constexpr float kLowest = -87.3365402f;  // e^x is normal from here
+  constexpr float kHighest = 88.7228317f;  // and finite up to here
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-  x = x < -104.f ? -104.f : x;  // below, e^x rounds to 0
-  x = x > 89.f ? 89.f : x;      // above, to infinity
-  const float shifted = x * kLog2e + kToInteger;
-  const float n = shifted - kToInteger;
-  const float r = (x - n * kLn2High) - n * kLn2Low;
+  const V shifted = x * kLog2e + kToInteger;
+  const V n = shifted - kToInteger;
+  const V r = (x - n * kLn2High) - n * kLn2Low;
 
-  float q = 0.00138145401f;
-  q = q * r + 0.00836874511f;
+  V q = r * 0.00138145401f + 0.00836874511f;
   q = q * r + 0.0416683908f;
   q = q * r + 0.166665204f;
   q = q * r + 0.499999934f;
-  const float e_r = q * (r * r) + r + 1.f;
+  const V e_r = q * (r * r) + r + 1.f;
 
-  const int32_t exponent = int32_t(std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kToInteger));
-  const int32_t half = exponent >> 1;
-  const float scale_1 = std::bit_cast<float>(uint32_t(half + 127) << 23);
-  const float scale_2 = std::bit_cast<float>(uint32_t(exponent - half + 127) << 23);
-  return e_r * scale_1 * scale_2;
+  V y = detail::float_of(detail::bits_of(e_r) + (detail::bits_of(shifted) << 23));
+  y = x < kLowest ? V{} : y;
+  return x <= kHighest ? y : x + kInfinity;
 }
 
 // 1 / (1 + e^-x), within 3 ulp while the result is normal.
-inline float fast_sigmoid(float x) { return 1.f / (1.f + fast_exp(-x)); }
+template <class V>
+inline V fast_sigmoid(V x) {
+  return 1.f / (1.f + fast_exp(-x));
+}
 
 // Sine and cosine of 2 pi * turns, each within 2^-23, for |turns| < 2^49. turns = (n + r) / 4 with |r| <=
 // 1/2, in double; then polynomials of r * pi / 2 (Chebyshev interpolation, error below 1e-8) and a quarter's

@@ -2,7 +2,6 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/common/convert.h"
 #include "kernels/common/dispatch.h"
 #include "kernels/common/parallel.h"
 #include "kernels/common/vector_math.h"
@@ -16,13 +15,14 @@ constexpr int64_t kRowBlock = 4;  // rows of one task
 
 template <class T>
 float log_sum_exp(int64_t V, const T* logits) {
-  float top = -std::numeric_limits<float>::infinity();
-#pragma omp simd reduction(max : top)
-  for (int64_t v = 0; v < V; ++v) top = std::max(top, load(logits + v));
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t v = 0; v < V; ++v) sum += fast_exp(load(logits + v) - top);
-  return top + std::log(sum);
+  constexpr float kNone = -std::numeric_limits<float>::infinity();
+  Vector tops = broadcast(kNone);
+  for_vectors(V, [&](int64_t v, auto lanes) { tops = max(load_vector(logits + v, lanes, kNone), tops); });
+  const float top = largest(tops);
+  Vector sums = {};
+  for_vectors(V,
+              [&](int64_t v, auto lanes) { sums += fast_exp(load_vector(logits + v, lanes, kNone) - top); });
+  return top + std::log(sum(sums));
 }
 
 template <class T, class G>
@@ -37,14 +37,15 @@ void row(const CrossEntropy& a, int64_t r) {
     return;
   }
   const float lse = log_sum_exp(V, logits);
-  const float target_logit = load(logits + target);
+  const float target_logit = float(logits[target]);
   a.row_loss[r] = lse - target_logit;
   if (!d_logits) return;
 
   const float factor = 1.f + 2.f * a.z_loss * lse;
-#pragma omp simd
-  for (int64_t v = 0; v < V; ++v) store(d_logits + v, factor * fast_exp(load(logits + v) - lse));
-  store(d_logits + target, factor * fast_exp(target_logit - lse) - 1.f);
+  for_vectors(V, [&](int64_t v, auto lanes) {
+    store_vector(d_logits + v, factor * fast_exp(load_vector(logits + v, lanes) - lse), lanes);
+  });
+  d_logits[target] = G(factor * fast_exp(target_logit - lse) - 1.f);
   std::fill(d_logits + V, d_logits + a.stride, G(0.f));
 }
 

@@ -1,8 +1,8 @@
 #include <cstring>
 
-#include "kernels/common/convert.h"
 #include "kernels/common/dispatch.h"
 #include "kernels/common/parallel.h"
+#include "kernels/common/simd.h"
 #include "kernels/elementwise/elementwise.h"
 
 namespace genesis::cpu {
@@ -11,14 +11,14 @@ namespace {
 
 constexpr int64_t kBlock = 32768;  // elements of one task
 
-// y[i] = f(i), in parallel vector loops.
+// y = f, in parallel; f(i, lanes) is the vector that starts at element i.
 template <class T, class F>
 void map(int64_t n, void* y, const F& f) {
   T* out = static_cast<T*>(y);
   parallel_for(block_count(n, kBlock), [&](int64_t block) {
-    const int64_t end = std::min(n, (block + 1) * kBlock);
-#pragma omp simd
-    for (int64_t i = block * kBlock; i < end; ++i) store(out + i, f(i));
+    const int64_t begin = block * kBlock;
+    for_vectors(std::min(n - begin, kBlock),
+                [&](int64_t i, auto lanes) { store_vector(out + begin + i, f(begin + i, lanes), lanes); });
   });
 }
 
@@ -28,7 +28,7 @@ void cast(const Cast& a) {
   with_float_type(a.from, [&](auto from) {
     with_float_type(a.to, [&](auto to) {
       const auto* x = static_cast<const decltype(from)*>(a.x);
-      map<decltype(to)>(a.n, a.y, [=](int64_t i) { return load(x + i); });
+      map<decltype(to)>(a.n, a.y, [=](int64_t i, auto lanes) { return load_vector(x + i, lanes); });
     });
   });
 }
@@ -38,7 +38,8 @@ void add(const Add& a) {
     using T = decltype(t);
     const T* x = static_cast<const T*>(a.a);
     const T* z = static_cast<const T*>(a.b);
-    map<T>(a.n, a.y, [=](int64_t i) { return load(x + i) + load(z + i); });
+    map<T>(a.n, a.y,
+           [=](int64_t i, auto lanes) { return load_vector(x + i, lanes) + load_vector(z + i, lanes); });
   });
 }
 
@@ -46,7 +47,8 @@ void scale(const Scale& a) {
   with_float_type(a.dtype, [&](auto t) {
     using T = decltype(t);
     const T* x = static_cast<const T*>(a.x);
-    map<T>(a.n, a.y, [x, factor = a.factor](int64_t i) { return factor * load(x + i); });
+    map<T>(a.n, a.y,
+           [x, factor = a.factor](int64_t i, auto lanes) { return factor * load_vector(x + i, lanes); });
   });
 }
 

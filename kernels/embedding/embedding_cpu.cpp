@@ -1,8 +1,8 @@
 #include <cassert>
 
-#include "kernels/common/convert.h"
 #include "kernels/common/dispatch.h"
 #include "kernels/common/parallel.h"
+#include "kernels/common/simd.h"
 #include "kernels/embedding/embedding.h"
 
 namespace genesis::cpu {
@@ -25,8 +25,9 @@ void sort_by_token(int64_t rows, int64_t V, const int32_t* tokens, int32_t* firs
 
 template <class T>
 void add_row(int64_t D, const T* row, float* sum) {
-#pragma omp simd
-  for (int64_t d = 0; d < D; ++d) sum[d] += load(row + d);
+  for_vectors(D, [&](int64_t d, auto lanes) {
+    store_vector(sum + d, load_vector(sum + d, lanes) + load_vector(row + d, lanes), lanes);
+  });
 }
 
 }  // namespace

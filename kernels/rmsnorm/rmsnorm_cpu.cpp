@@ -1,9 +1,8 @@
 #include <cmath>
-#include <type_traits>
 
-#include "kernels/common/convert.h"
 #include "kernels/common/dispatch.h"
 #include "kernels/common/parallel.h"
+#include "kernels/common/simd.h"
 #include "kernels/rmsnorm/rmsnorm.h"
 
 namespace genesis::cpu {
@@ -15,21 +14,24 @@ constexpr int64_t kColumnBlock = 256;  // columns of one task when the partial s
 
 template <class T>
 float sum_of_squares(int64_t D, const T* h) {
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t d = 0; d < D; ++d) sum += load(h + d) * load(h + d);
-  return sum;
+  Vector squares = {};
+  for_vectors(D, [&](int64_t d, auto lanes) {
+    const Vector h_d = load_vector(h + d, lanes);
+    squares += h_d * h_d;
+  });
+  return sum(squares);
 }
 
+// h = x + residual; the sum of the squares of the rounded h.
 template <class T>
 float add_residual(int64_t D, const T* x, const T* residual, T* h) {
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t d = 0; d < D; ++d) {
-    store(h + d, load(x + d) + load(residual + d));
-    sum += load(h + d) * load(h + d);
-  }
-  return sum;
+  Vector squares = {};
+  for_vectors(D, [&](int64_t d, auto lanes) {
+    store_vector(h + d, load_vector(x + d, lanes) + load_vector(residual + d, lanes), lanes);
+    const Vector h_d = load_vector(h + d, lanes);
+    squares += h_d * h_d;
+  });
+  return sum(squares);
 }
 
 template <class T>
@@ -51,8 +53,9 @@ void forward_row(const RmsNormForward& a, int64_t r) {
   }
   const float rstd = 1.f / std::sqrt(sum / float(D) + a.eps);
   if (a.rstd) a.rstd[r] = rstd;
-#pragma omp simd
-  for (int64_t d = 0; d < D; ++d) store(y + d, load(h + d) * rstd * load(weight + d));
+  for_vectors(D, [&](int64_t d, auto lanes) {
+    store_vector(y + d, load_vector(h + d, lanes) * rstd * load_vector(weight + d, lanes), lanes);
+  });
 }
 
 template <class T, bool kAddResidual>
@@ -64,20 +67,20 @@ void backward_row(const RmsNormBackward& a, int64_t r, float* partial) {
   const T* weight = static_cast<const T*>(a.weight);
   T* dh = static_cast<T*>(a.dh) + r * D;
 
-  float sum_gh = 0;
-#pragma omp simd reduction(+ : sum_gh)
-  for (int64_t d = 0; d < D; ++d) sum_gh += load(dy + d) * load(weight + d) * load(h + d);
+  Vector gh = {};
+  for_vectors(D, [&](int64_t d, auto lanes) {
+    gh += load_vector(dy + d, lanes) * load_vector(weight + d, lanes) * load_vector(h + d, lanes);
+  });
 
   const float rstd = a.rstd[r];
-  const float h_factor = rstd * rstd * rstd * (sum_gh / float(D));
-#pragma omp simd
-  for (int64_t d = 0; d < D; ++d) {
-    const float dy_rstd = load(dy + d) * rstd;
-    partial[d] += dy_rstd * load(h + d);
-    float g = dy_rstd * load(weight + d) - load(h + d) * h_factor;
-    if constexpr (kAddResidual) g += load(d_residual + d);
-    store(dh + d, g);
-  }
+  const float h_factor = rstd * rstd * rstd * (sum(gh) / float(D));
+  for_vectors(D, [&](int64_t d, auto lanes) {
+    const Vector dy_rstd = load_vector(dy + d, lanes) * rstd, h_d = load_vector(h + d, lanes);
+    store_vector(partial + d, load_vector(partial + d, lanes) + dy_rstd * h_d, lanes);
+    Vector dh_d = dy_rstd * load_vector(weight + d, lanes) - h_d * h_factor;
+    if constexpr (kAddResidual) dh_d += load_vector(d_residual + d, lanes);
+    store_vector(dh + d, dh_d, lanes);
+  });
 }
 
 }  // namespace

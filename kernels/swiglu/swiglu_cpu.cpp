@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "kernels/common/convert.h"
 #include "kernels/common/dispatch.h"
 #include "kernels/common/parallel.h"
 #include "kernels/common/vector_math.h"
@@ -16,29 +15,36 @@ constexpr int64_t kRowBlock = 16;  // rows of one task
 // No clamp is a clamp that nothing reaches.
 float limit_of(float clamp) { return clamp > 0 ? clamp : std::numeric_limits<float>::infinity(); }
 
+// Gate and up within their limits, and the sigmoid of the gate.
+struct Clamped {
+  Vector gate, up, sigmoid;
+
+  Clamped(Vector gate_in, Vector up_in, float limit)
+      : gate(min(gate_in, broadcast(limit))),
+        up(max(min(up_in, broadcast(limit)), broadcast(-limit))),
+        sigmoid(fast_sigmoid(gate)) {}
+};
+
 template <class T>
 void forward_row(int64_t F, float limit, const T* gate, const T* up, T* y) {
-#pragma omp simd
-  for (int64_t i = 0; i < F; ++i) {
-    const float g = std::min(load(gate + i), limit);
-    const float u = std::max(std::min(load(up + i), limit), -limit);
-    store(y + i, g * fast_sigmoid(g) * u);
-  }
+  for_vectors(F, [&](int64_t i, auto lanes) {
+    const Clamped c(load_vector(gate + i, lanes), load_vector(up + i, lanes), limit);
+    store_vector(y + i, c.gate * c.sigmoid * c.up, lanes);
+  });
 }
 
 template <class T, bool kStoreY>
 void backward_row(int64_t F, float limit, const T* dy, const T* gate, const T* up, T* d_gate, T* d_up, T* y) {
-#pragma omp simd
-  for (int64_t i = 0; i < F; ++i) {
-    const float gate_i = load(gate + i), up_i = load(up + i), dy_i = load(dy + i);
-    const float g = std::min(gate_i, limit);
-    const float u = std::max(std::min(up_i, limit), -limit);
-    const float s = fast_sigmoid(g), silu = g * s;
-    const float silu_slope = s + silu * (1.f - s);
-    store(d_gate + i, gate_i < limit ? dy_i * u * silu_slope : 0.f);
-    store(d_up + i, up_i < limit && up_i > -limit ? dy_i * silu : 0.f);
-    if constexpr (kStoreY) store(y + i, silu * u);
-  }
+  for_vectors(F, [&](int64_t i, auto lanes) {
+    const Vector gate_i = load_vector(gate + i, lanes), up_i = load_vector(up + i, lanes);
+    const Vector dy_i = load_vector(dy + i, lanes);
+    const Clamped c(gate_i, up_i, limit);
+    const Vector silu = c.gate * c.sigmoid;
+    const Vector silu_slope = c.sigmoid + silu * (1.f - c.sigmoid);
+    store_vector(d_gate + i, gate_i < limit ? dy_i * c.up * silu_slope : Vector{}, lanes);
+    store_vector(d_up + i, max(up_i, -up_i) < limit ? dy_i * silu : Vector{}, lanes);
+    if constexpr (kStoreY) store_vector(y + i, silu * c.up, lanes);
+  });
 }
 
 // Calls body(r) for each row.
