@@ -104,6 +104,7 @@ struct Config {
   struct Eval {
     int64_t every = 0;                // steps; 0: only at the end
     int64_t batches = 0;              // of micro_batch sequences; 0: the whole validation set
+    int64_t overlap = 0;              // tokens of a sequence that are only context
     std::vector<int64_t> recurrence;  // recurrent steps to evaluate at; empty: the model's own
     bool operator==(const Eval&) const = default;
   };

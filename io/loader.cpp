@@ -34,10 +34,11 @@ void number(const TokenDataset& data, int64_t begin, bool document_mask, std::sp
   }
 }
 
-// Row `row` of the batch = sample `sample` of the data, or as much as there is of it: what is missing becomes
-// a document of its own, with nothing to predict.
-void fill(Batch& batch, int64_t row, const TokenDataset& data, int64_t sample, bool document_mask) {
-  const int64_t T = batch.T, begin = sample * T;
+// Row `row` of the batch = the T tokens of the data from `begin` on, or as many as there are: what is missing
+// becomes a document of its own, with nothing to predict. The first `context` tokens are only read.
+void fill(Batch& batch, int64_t row, const TokenDataset& data, int64_t begin, bool document_mask,
+          int64_t context = 0) {
+  const int64_t T = batch.T;
   const int64_t count = std::clamp<int64_t>(data.tokens() - begin, 0, T);
   const auto tokens = std::span(batch.tokens).subspan(size_t(row * T), size_t(T));
   const auto targets = std::span(batch.targets).subspan(size_t(row * T), size_t(T));
@@ -48,9 +49,10 @@ void fill(Batch& batch, int64_t row, const TokenDataset& data, int64_t sample, b
     if (begin > 0) data.read(begin - 1, tokens.first(1));
     std::copy(targets.begin(), targets.begin() + (count - 1), tokens.begin() + 1);
     number(data, begin, document_mask, positions.first(count));
+    std::fill(targets.begin(), targets.begin() + std::min(context, count), kIgnoredTarget);
   }
   for (int64_t i = count; i < T; ++i) positions[i] = int32_t(i - count);
-  batch.targets_counted += count;
+  batch.targets_counted += std::max<int64_t>(count - context, 0);
 }
 
 void check_ranks(const LoaderOptions& o) {
@@ -118,8 +120,8 @@ Batch Loader::make(int64_t micro_step) const {
     const auto [dataset, index] = mixture_.sample(first + row);
     const int64_t samples = samples_[dataset], epoch = index / samples;
     const uint64_t key = mix(mix(o.seed, uint64_t(dataset)), uint64_t(epoch));
-    fill(batch, row, *datasets_[dataset].data, int64_t(permute(index % samples, samples, key)),
-         o.document_mask);
+    const int64_t sample = int64_t(permute(index % samples, samples, key));
+    fill(batch, row, *datasets_[dataset].data, sample * o.T, o.document_mask);
   }
   return batch;
 }
@@ -134,14 +136,20 @@ ValidationLoader::ValidationLoader(std::shared_ptr<const TokenDataset> data, con
     : data_(std::move(data)), options_(options) {
   check_ranks(options);
   const auto divide_up = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
-  micro_batches_ = divide_up(divide_up(data_->tokens(), options.T), options.ranks * options.micro_batch);
+  require(options.overlap >= 0 && options.overlap < options.T, "an overlap shorter than a sequence");
+  const int64_t rows =
+      1 + divide_up(std::max<int64_t>(data_->tokens() - options.T, 0), options.T - options.overlap);
+  micro_batches_ = divide_up(rows, options.ranks * options.micro_batch);
 }
 
 Batch ValidationLoader::batch(int64_t i) const {
   require(i >= 0 && i < micro_batches_, "a micro-batch outside the validation data");
   Batch batch = blank(options_.micro_batch, options_.T);
   const int64_t first = (options_.rank * micro_batches_ + i) * options_.micro_batch;
-  for (int64_t row = 0; row < batch.B; ++row) fill(batch, row, *data_, first + row, options_.document_mask);
+  for (int64_t row = 0; row < batch.B; ++row) {
+    const int64_t begin = (first + row) * (options_.T - options_.overlap);
+    fill(batch, row, *data_, begin, options_.document_mask, begin > 0 ? options_.overlap : 0);
+  }
   return batch;
 }
 

@@ -42,6 +42,7 @@ struct LoaderOptions {
   uint64_t seed = 0;
   bool document_mask = false;
   int64_t first_sample = 0;  // where to go on: position() of the loader before
+  int64_t overlap = 0;  // of validation: tokens of each sequence that the one before has predicted already
 };
 
 struct WeightedDataset {
@@ -76,8 +77,9 @@ class Loader {
 };
 
 // The whole of a dataset in order: each of its tokens is a target exactly once, over all ranks and
-// micro-batches. What is missing to a whole micro-batch is filled up with ignored targets. Every rank has the
-// same number of micro-batches.
+// micro-batches. With an overlap, sequences begin T - overlap tokens apart, and what they share is context
+// for the later one, which predicts the rest. What is missing to a whole micro-batch is filled up with
+// ignored targets. Every rank has the same number of micro-batches.
 class ValidationLoader {
  public:
   // options.batch_size, seed and first_sample are not used.

@@ -23,6 +23,7 @@ Evaluator::Evaluator(const Config& config, const std::vector<std::shared_ptr<con
   options.T = config.data.sequence_length;
   options.micro_batch = config.train.micro_batch;
   options.document_mask = config.data.document_mask;
+  options.overlap = config.eval.overlap;
   for (const auto& d : data) loaders_.emplace_back(d, options);
   if (loaders_.empty()) return;
 

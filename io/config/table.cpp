@@ -263,16 +263,21 @@ Section log_section() {
 Section eval_section() {
   using Eval = Config::Eval;
   const auto eval = [](auto& c) -> auto& { return c.eval; };
-  return {"eval",
-          "Validation: loss and bits-per-byte on data.validation.",
-          {field(kOptional, "eval.every", eval, &Eval::every, kCount, "steps",
-                 "Steps from one validation to the next; there is always one at the end. 0: only that."),
-           field(kOptional, "eval.batches", eval, &Eval::batches, kCount, "batches",
-                 "Batches of train.micro_batch sequences to use. 0: the whole of data.validation."),
-           field(kOptional, "eval.recurrence", eval, &Eval::recurrence,
-                 ListOf<Integer>{.item = {.min = 1, .max = 1024}}, "",
-                 "Numbers of recurrent steps to validate a recurrent model at. None: "
-                 "model.recurrence.steps.")}};
+  return {
+      "eval",
+      "Validation: loss and bits-per-byte on data.validation.",
+      {field(kOptional, "eval.every", eval, &Eval::every, kCount, "steps",
+             "Steps from one validation to the next; there is always one at the end. 0: only that."),
+       field(kOptional, "eval.batches", eval, &Eval::batches, kCount, "batches",
+             "Batches of train.micro_batch sequences to use. 0: the whole of data.validation."),
+       field(kOptional, "eval.overlap", eval, &Eval::overlap, kCount, "tokens",
+             "Tokens of each validation sequence that are only read, because the sequence before has "
+             "predicted them: no token is predicted from less context. Costs time: a sequence then predicts "
+             "data.sequence_length less eval.overlap tokens."),
+       field(kOptional, "eval.recurrence", eval, &Eval::recurrence,
+             ListOf<Integer>{.item = {.min = 1, .max = 1024}}, "",
+             "Numbers of recurrent steps to validate a recurrent model at. None: "
+             "model.recurrence.steps.")}};
 }
 
 Section device_section() {

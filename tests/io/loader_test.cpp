@@ -158,18 +158,24 @@ TEST_CASE("position is all there is to resume from, across epochs and datasets")
   CHECK(resumed.position() == straight.position());
 }
 
-TEST_CASE("validation counts each token once, for any ranks and micro-batches") {
+TEST_CASE("validation counts each token once, for any overlap, ranks and micro-batches") {
   const TempFolder folder;
   const auto data = dataset(folder, "d", {6, 30, 1, 10, 4});  // 51 tokens, 12 samples of 4 and 3 over
   const auto all = all_tokens(*data);
   const bool mask = GENERATE(false, true);
+  const int64_t overlap = GENERATE(0, 1, 3);
+  const int64_t rows = 1 + (51 - 4 + (4 - overlap) - 1) / (4 - overlap);
   for (int ranks : {1, 2, 3}) {
     for (int64_t micro_batch : {1, 2, 5, 20}) {
       std::vector<int32_t> seen;
       for (int rank = 0; rank < ranks; ++rank) {
-        const ValidationLoader loader(
-            data, {.T = 4, .micro_batch = micro_batch, .rank = rank, .ranks = ranks, .document_mask = mask});
-        CHECK(loader.micro_batches() == (13 + ranks * micro_batch - 1) / (ranks * micro_batch));
+        const ValidationLoader loader(data, {.T = 4,
+                                             .micro_batch = micro_batch,
+                                             .rank = rank,
+                                             .ranks = ranks,
+                                             .document_mask = mask,
+                                             .overlap = overlap});
+        CHECK(loader.micro_batches() == (rows + ranks * micro_batch - 1) / (ranks * micro_batch));
         for (int64_t i = 0; i < loader.micro_batches(); ++i) {
           const Batch batch = loader.batch(i);
           CHECK(batch.B == micro_batch);
@@ -178,6 +184,7 @@ TEST_CASE("validation counts each token once, for any ranks and micro-batches") 
             REQUIRE(batch.positions[j] >= 0);
             REQUIRE(batch.positions[j] < 4);
             if (batch.targets[j] == kIgnoredTarget) continue;
+            if (seen.size() >= 4) CHECK(int64_t(j % 4) >= overlap);  // no target has less context
             CHECK(batch.tokens[j] == (seen.empty() ? kTestEod : seen.back()));
             seen.push_back(batch.targets[j]);
             ++counted;
