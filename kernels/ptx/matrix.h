@@ -1,4 +1,5 @@
-// Matrix fragments of a warp. PTX ISA 8.x, "ldmatrix" and "mma.sync.aligned.m16n8k16" (sm_80).
+// Matrix fragments of a warp. PTX ISA 9.2: 9.7.14.5.8 "Matrix Fragments for mma.m16n8k16 with floating point
+// type" and 9.7.14.5.15 "ldmatrix"; sm_80.
 // The element-to-lane maps below are the manual's; tests/simt/matrix_test.cpp holds the host bodies to them.
 #pragma once
 
@@ -17,7 +18,7 @@ namespace genesis::ptx {
 // Loads n (1, 2 or 4) matrices of 8 x 8 two-byte elements from shared memory. Row r of matrix i is the 16 bytes
 // at the `row` of lane 8 i + r; the other lanes' addresses are not read. Register i of a lane then holds of matrix
 // i, with g = lane / 4 and t = lane % 4, the elements (g, 2t) in its low and (g, 2t + 1) in its high half; with
-// `transposed` the elements (2t, g) and (2t + 1, g). ("ldmatrix", Matrix fragments.)
+// `transposed` the elements (2t, g) and (2t + 1, g).
 template <int n, bool transposed = false>
 __device__ inline void load_matrices(uint32_t (&r)[n], const void* row,
                                      [[maybe_unused]] simt::Site site = simt::Site::current()) {
@@ -78,7 +79,7 @@ __device__ inline void load_matrices(uint32_t (&r)[n], const void* row,
 //   a[1] (g + 8, 2t) (g + 8, 2t + 1)    b[1] (2t + 8, g) (2t + 9, g)        d[2] (g + 8, 2t)  d[3] (g + 8, 2t + 1)
 //   a[2] (g, 2t + 8) (g, 2t + 9)
 //   a[3] (g + 8, 2t + 8) (g + 8, 2t + 9)
-// the first element of a pair in the low half. ("Matrix Fragments for mma.m16n8k16 with floating point type".)
+// the first element of a pair in the low half.
 // The hardware does not promise an order of its sums; the host adds k = 0 .. 15 in fp32.
 __device__ inline void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
                                     [[maybe_unused]] simt::Site site = simt::Site::current()) {

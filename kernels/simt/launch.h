@@ -9,6 +9,7 @@
 #include "kernels/common/error.h"
 #include "kernels/common/stream.h"
 #include "kernels/simt/qualifiers.h"
+#include "kernels/simt/site.h"
 
 #ifndef __CUDACC__
 #include "kernels/simt/host/hooks.h"
@@ -59,13 +60,13 @@ __device__ inline int warp() { return int(threadIdx.x / kWarpSize); }
 // The block's shared memory as a Plan, a struct of plain arrays, aligned to 128 bytes. Its fields are read and
 // written through load and store only: on the host there is no memory at these addresses.
 template <class Plan>
-__device__ inline Plan& shared() {
+__device__ inline Plan& shared([[maybe_unused]] Site site = Site::current()) {
   static_assert(std::is_trivially_copyable_v<Plan> && alignof(Plan) <= 128);
 #ifdef __CUDACC__
   extern __shared__ __align__(128) unsigned char simt_shared_memory[];
   return *reinterpret_cast<Plan*>(simt_shared_memory);
 #else
-  return *static_cast<Plan*>(host::shared_memory(sizeof(Plan)));
+  return *static_cast<Plan*>(host::shared_memory(sizeof(Plan), site));
 #endif
 }
 

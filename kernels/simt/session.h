@@ -27,7 +27,7 @@ struct SiteCount {
   std::string file;
   unsigned line = 0, column = 0;
   Space space = Space::global;
-  std::string kind;          // load, store, copy (asynchronous), matrix (ldmatrix), atomic
+  std::string kind;          // load, store, copy (asynchronous), matrix (ldmatrix)
   int bytes = 0;             // a lane
   int64_t instructions = 0;  // a warp's
   int64_t lanes = 0;         // that took part, summed over instructions

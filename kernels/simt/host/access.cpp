@@ -7,11 +7,11 @@
 
 namespace genesis::simt::host {
 
-void* Worker::shared_memory(size_t bytes) {
+void* Worker::shared_memory(size_t bytes, Site site) {
   if (bytes > shape_.shared_bytes) {
     fail("its shared-memory plan takes " + std::to_string(bytes) + " bytes and the launch gives " +
              std::to_string(shape_.shared_bytes) + ": pass sizeof(Plan) as shared_bytes",
-         Site::current());
+         site);
   }
   return shared_.address();
 }

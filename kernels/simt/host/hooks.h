@@ -37,9 +37,9 @@ inline int lane() { return int(threadIdx.x % 32); }
 // Runs the blocks of a launch inside the open session.
 void run(const LaunchShape& shape, const Body& body);
 
-enum class Kind : uint8_t { load, store, copy, matrix, atomic };
+enum class Kind : uint8_t { load, store, copy, matrix };
 
-void* shared_memory(size_t bytes);
+void* shared_memory(size_t bytes, Site site);
 void read(void* value, const void* address, size_t bytes, Kind kind, Site site);
 void write(void* address, const void* value, size_t bytes, Site site);
 

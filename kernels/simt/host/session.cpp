@@ -107,7 +107,7 @@ void run(const LaunchShape& shape, const Body& body) {
   open_session->add(std::move(report));
 }
 
-void* shared_memory(size_t bytes) { return worker().shared_memory(bytes); }
+void* shared_memory(size_t bytes, Site site) { return worker().shared_memory(bytes, site); }
 void read(void* value, const void* address, size_t bytes, Kind kind, Site site) {
   worker().read(value, reinterpret_cast<uintptr_t>(address), bytes, kind, site);
 }

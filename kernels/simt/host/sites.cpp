@@ -12,7 +12,6 @@ const char* name_of(Kind kind) {
     case Kind::store: return "store";
     case Kind::copy: return "copy";
     case Kind::matrix: return "matrix";
-    case Kind::atomic: return "atomic";
   }
   return "?";
 }
