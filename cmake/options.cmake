@@ -6,6 +6,8 @@ target_compile_options(genesis_options INTERFACE
   # errno and floating traps are never read, and keeping them up would stop loops from being vectorised;
   # unlike -ffast-math these two change no result.
   $<$<COMPILE_LANGUAGE:CXX>:-fno-math-errno -fno-trapping-math>)
+# clang warns where it cannot follow an unroll or simd pragma, which are hints.
+target_compile_options(genesis_options INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-pass-failed>)
 if(GENESIS_HAVE_CUDA)
   # Constexpr functions are for both sides, std::bit_cast among them.
   target_compile_options(genesis_options INTERFACE

@@ -2,9 +2,10 @@
 // and what to do; a programmer's mistake is an assert. Only main() catches.
 #pragma once
 
-#include <source_location>
 #include <stdexcept>
 #include <string>
+
+#include "kernels/common/source_location.h"
 
 namespace genesis {
 
@@ -21,7 +22,7 @@ inline void check(bool ok, const std::string& message) {
 
 // As check, for what a caller inside the program promised: the message gets the place in the source.
 inline void require(bool ok, const char* message,
-                    std::source_location where = std::source_location::current()) {
+                    SourceLocation where = SourceLocation::current()) {
   if (!ok) {
     throw Error(std::string("internal error: ") + message + " (" + where.file_name() + ":" +
                 std::to_string(where.line()) + ")");

@@ -11,8 +11,8 @@ struct Site {
 };
 }  // namespace genesis::simt
 #else
-#include <source_location>
+#include "kernels/common/source_location.h"
 namespace genesis::simt {
-using Site = std::source_location;
+using Site = SourceLocation;
 }
 #endif
