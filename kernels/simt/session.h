@@ -38,6 +38,15 @@ struct SiteCount {
   int64_t bank_conflicts = 0;
 };
 
+// All accesses to one Buffer, in 32-byte sectors: summed over instructions, and how many different ones, which is
+// what memory itself would be asked for if the caches never lost a line.
+struct BufferCount {
+  const void* data = nullptr;
+  size_t bytes = 0;
+  int64_t read = 0, written = 0;
+  int64_t distinct_read = 0, distinct_written = 0;
+};
+
 struct LaunchReport {
   std::string name;
   int64_t grid[3] = {1, 1, 1};
@@ -45,7 +54,8 @@ struct LaunchReport {
   size_t shared_bytes = 0;
   int64_t mma = 0;        // mma.m16n8k16 of a warp
   int64_t barriers = 0;   // sync_threads of a block
-  std::vector<SiteCount> sites;  // by file, line, column
+  std::vector<SiteCount> sites;      // by file, line, column
+  std::vector<BufferCount> buffers;  // by address
 
   struct Traffic {
     int64_t bytes = 0, sectors = 0, sectors_needed = 0;
@@ -53,6 +63,8 @@ struct LaunchReport {
   Traffic global_reads() const;   // asynchronous copies too
   Traffic global_writes() const;
   int64_t bank_conflicts() const;
+  // Of the Buffer with this data(); zeros if the launch did not touch it.
+  BufferCount buffer(const void* data) const;
   std::string text() const;       // a table, for people
 };
 

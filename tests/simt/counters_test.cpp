@@ -150,3 +150,14 @@ TEST_CASE("counting and race checks can be turned off") {
   simt::launch(some_lanes, {.grid = {1}, .block = 32, .name = "some"}, x.as<float>());
   CHECK(session.report("some").sites.empty());
 }
+
+TEST_CASE("a buffer's sectors are told from those touched again") {
+  const Buffer x = floats(64), y = floats(64);
+  simt::Session session;
+  simt::launch(strided_read<float>, {.grid = {3}, .block = 64, .name = "read"}, x.as<const float>(), 1);
+  const auto& r = session.report("read");
+  CHECK(r.buffer(x.data()).read == 3 * 2 * 4);     // every warp of every block reads the same 128 bytes
+  CHECK(r.buffer(x.data()).distinct_read == 4);
+  CHECK(r.buffer(x.data()).written == 0);
+  CHECK(r.buffer(y.data()).read == 0);
+}

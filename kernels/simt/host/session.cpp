@@ -7,7 +7,6 @@
 #include <mutex>
 #include <numeric>
 #include <random>
-#include <tuple>
 
 #include "kernels/common/error.h"
 #include "kernels/common/parallel.h"
@@ -46,26 +45,6 @@ std::vector<int64_t> block_order(int64_t blocks, const SessionOptions& o) {
   return order;
 }
 
-// Sums what several workers counted at the same place.
-void merge_sites(std::vector<SiteCount>& sites) {
-  const auto key = [](const SiteCount& s) { return std::tie(s.file, s.line, s.column, s.space, s.kind, s.bytes); };
-  std::sort(sites.begin(), sites.end(), [&](const SiteCount& a, const SiteCount& b) { return key(a) < key(b); });
-  std::vector<SiteCount> merged;
-  for (const SiteCount& s : sites) {
-    if (merged.empty() || key(merged.back()) != key(s)) {
-      merged.push_back(s);
-      continue;
-    }
-    SiteCount& m = merged.back();
-    m.instructions += s.instructions;
-    m.lanes += s.lanes;
-    m.sectors += s.sectors;
-    m.sectors_needed += s.sectors_needed;
-    m.bank_conflicts += s.bank_conflicts;
-  }
-  sites = std::move(merged);
-}
-
 }  // namespace
 
 void run(const LaunchShape& shape, const Body& body) {
@@ -83,6 +62,7 @@ void run(const LaunchShape& shape, const Body& body) {
   std::mutex mutex;
   size_t failed = order.size();
   std::exception_ptr error;
+  Counters counters;
   global_memory().close();
   parallel_for(std::min<int64_t>(options.workers, int64_t(order.size())), [&](int64_t) {
     Worker& w = worker();
@@ -97,13 +77,13 @@ void run(const LaunchShape& shape, const Body& body) {
       }
     }
     const std::lock_guard lock(mutex);
-    w.add_to(report);
+    w.add_to(report, counters);
   });
   if (error) {
     global_memory().open();
     std::rethrow_exception(error);
   }
-  merge_sites(report.sites);
+  counters.fill(report);
   open_session->add(std::move(report));
 }
 
@@ -196,6 +176,13 @@ int64_t LaunchReport::bank_conflicts() const {
   return n;
 }
 
+BufferCount LaunchReport::buffer(const void* data) const {
+  for (const BufferCount& b : buffers) {
+    if (b.data == data) return b;
+  }
+  return {.data = data};
+}
+
 std::string LaunchReport::text() const {
   std::string t = fmt::format("{}: grid {} x {} x {}, block {}, {} bytes shared, {} mma, {} barriers\n", name, grid[0],
                               grid[1], grid[2], block, shared_bytes, mma, barriers);
@@ -204,6 +191,10 @@ std::string LaunchReport::text() const {
                      s.space == Space::global ? "global" : "shared", s.kind, s.bytes, s.instructions, s.lanes);
     t += s.space == Space::global ? fmt::format("{} sectors, {} needed\n", s.sectors, s.sectors_needed)
                                   : fmt::format("{} bank conflicts\n", s.bank_conflicts);
+  }
+  for (const BufferCount& b : buffers) {
+    t += fmt::format("  buffer of {} bytes: {} sectors read, {} different, {} written, {} different\n", b.bytes,
+                     b.read, b.distinct_read, b.written, b.distinct_written);
   }
   return t;
 }

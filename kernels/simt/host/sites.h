@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/simt/host/hooks.h"
+#include "kernels/simt/host/memory.h"
 #include "kernels/simt/session.h"
 
 namespace genesis::simt::host {
@@ -40,26 +41,43 @@ struct WarpAccess {
   uintptr_t address[32] = {};
 };
 
-// Sectors touched, and the fewest that could hold the distinct bytes.
+// The different 32-byte sectors touched, by address / 32, and the fewest that could hold the distinct bytes.
 struct Sectors {
+  uintptr_t sector[32];
   int touched = 0, needed = 0;
 };
-Sectors count_sectors(const WarpAccess& a, int bytes);
+Sectors sectors_of(const WarpAccess& a, int bytes);
 
 // Passes over the 32 four-byte banks beyond the fewest that this access size takes. Accesses of 8 bytes are
 // served by half-warps, of 16 bytes by quarter-warps; lanes that want the same word share it. Offsets are from
 // the start of shared memory.
 int count_bank_conflicts(const WarpAccess& a, int bytes);
 
-// The counts of one host thread, by site number.
+// What a launch's blocks did, or some of them.
 class Counters {
  public:
   void add(int site, const AccessSite& where, const WarpAccess& a);
-  // Adds what another host thread counted.
-  std::vector<SiteCount> counts() const;
+  // What others counted; their site numbers are their own.
+  void add(const Counters& other);
+  void fill(LaunchReport& report) const;
 
  private:
-  std::vector<SiteCount> counts_;
+  struct BufferUse {
+    int64_t count = 0;
+    std::vector<uint64_t> sectors;  // a bit each
+    void touch(size_t sector);
+    void add(const BufferUse& other);
+    int64_t distinct() const;
+  };
+  struct BufferUses {
+    const Allocation* buffer = nullptr;
+    BufferUse read, written;
+  };
+  void touch(const Sectors& s, bool write);
+  BufferUses& uses_of(uintptr_t address);
+
+  std::vector<SiteCount> sites_;
+  std::vector<BufferUses> buffers_;
 };
 
 }  // namespace genesis::simt::host

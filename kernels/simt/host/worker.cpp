@@ -62,11 +62,10 @@ void Worker::run_block(int64_t block) {
   for (Warp& w : warps_) close_instructions(w);
 }
 
-void Worker::add_to(LaunchReport& report) const {
+void Worker::add_to(LaunchReport& report, Counters& counters) const {
   report.mma += mma_;
   report.barriers += barriers_;
-  const std::vector<SiteCount> counts = counters_.counts();
-  report.sites.insert(report.sites.end(), counts.begin(), counts.end());
+  counters.add(counters_);
 }
 
 // The fibers ------------------------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ class Worker {
   // Throws genesis::Error for what is wrong in the kernel.
   void run_block(int64_t block);
   // What was counted since begin.
-  void add_to(LaunchReport& report) const;
+  void add_to(LaunchReport& report, Counters& counters) const;
 
   // For the thread that runs now.
   Thread& thread() { return *current_; }
