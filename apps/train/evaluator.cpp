@@ -31,7 +31,9 @@ Evaluator::Evaluator(const Config& config, const std::vector<std::shared_ptr<con
   if (recurrence.empty()) recurrence = {trained_recurrence(config.model)};
   const BatchShape shape{options.micro_batch, options.T, options.document_mask};
   for (int64_t k : recurrence) {
-    models_.push_back({k, Executable(build_loss_graph(config.model, shape, dtype, k), storage)});
+    const bool recurrent = config.model.recurrence.core > 0;
+    models_.push_back({recurrent ? std::optional(k) : std::nullopt,
+                       Executable(build_loss_graph(config.model, shape, dtype, k), storage)});
   }
 }
 

@@ -1,6 +1,7 @@
 // Cross-entropy and bits-per-byte on the validation data.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "engine/runtime/executable.h"
@@ -22,7 +23,7 @@ class Evaluator {
 
  private:
   struct Model {
-    int64_t recurrence;
+    std::optional<int64_t> recurrence;  // none for a dense model
     Executable executable;
   };
   EvalRecord evaluate(Model& model, int64_t step);

@@ -98,6 +98,10 @@ void Trainer::run(const std::function<bool()>& stop) {
     if (due(config_.eval.every) || last) evaluate();
     if (due(config_.checkpoint.every) || last || stopped) save();
   }
+  if (stopped) {
+    log_->message(
+        fmt::format("stopped after step {} of {}; the same command goes on from there", state_.step, steps));
+  }
   log_->finish();
 }
 

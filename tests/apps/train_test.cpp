@@ -1,8 +1,7 @@
 // genesis_train and genesis_generate as their user meets them.
-#include "io/config.h"
-
 #include <algorithm>
 
+#include "io/config.h"
 #include "tests/apps/shell.h"
 #include "tests/io/small_tokenizer.h"
 #include "tests/support/catch.h"
@@ -134,4 +133,28 @@ TEST_CASE("genesis_train and genesis_generate say what is wrong in one line") {
   refused(generate.run(run + " --tokenizer " + model + " --recurrence 2"), "dense");
   small_tokenizer(generate.folder.file("other.model"));
   refused(generate.run(run + " --tokenizer other.model"), "hash");
+}
+
+TEST_CASE("an interrupted genesis_train saves what it has reached, and goes on from there") {
+  const Shell train("genesis_train");
+  prepare(train);
+  const std::string program = std::string(GENESIS_BIN_DIR) + "/genesis_train";
+  // Ctrl-C as soon as the third step is logged.
+  train.folder.put(
+      "interrupt.sh",
+      program +
+          " c.yaml --train.steps=1000000 --checkpoint.every=0 >first & pid=$!\n"
+          "until [ -e run/metrics.jsonl ] && [ $(wc -l <run/metrics.jsonl) -ge 3 ]; do sleep 0.02; done\n"
+          "kill -INT $pid; wait $pid\n");
+  const std::string in = "cd " + train.folder.path().string() + " && ";
+  // A shell starts background programs with SIGINT ignored unless job control (-m) is on.
+  REQUIRE(std::system((in + "sh -m interrupt.sh 2>/dev/null").c_str()) == 0);
+  const std::string first = read_text_file(train.folder.file("first"));
+  const size_t at = first.find("stopped after step ");
+  REQUIRE(at != std::string::npos);
+  const int step = std::stoi(first.substr(at + 19));
+  CHECK(step >= 3);
+  const Outcome second = train.run("c.yaml --train.steps=" + std::to_string(step + 2));
+  CHECK(second.code == 0);
+  CHECK(has(second.out, "(step " + std::to_string(step) + ")"));
 }
