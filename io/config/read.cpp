@@ -56,9 +56,11 @@ std::string nearest_key(const std::string& unknown) {
   const std::string name = last_part(unknown);
   std::string nearest;
   size_t nearest_distance = std::max<size_t>(1, name.size() / 2) + 1;
+  const auto depth = [](const std::string& path) { return std::count(path.begin(), path.end(), '.'); };
   const auto consider = [&](const std::string& path) {
-    size_t distance = edit_distance(unknown, path);
-    if (last_part(path) == name) distance = std::min<size_t>(distance, 1);
+    size_t distance = nearest_distance;
+    if (last_part(path) == name) distance = 1;
+    if (depth(path) == depth(unknown)) distance = std::min(distance, edit_distance(unknown, path));
     if (distance >= nearest_distance) return;
     nearest = path;
     nearest_distance = distance;
@@ -83,6 +85,9 @@ struct Reader {
   void read_section(const std::string& path, const Yaml& node) {
     for (const auto& [key, value] : node.entries) {
       const std::string inner = path.empty() ? key : path + "." + key;
+      check(key.find('.') == std::string::npos,
+            fmt::format("{}: unknown key {}; a key of a section stands below the section's name", value.where,
+                        inner));
       if (const Field* field = find_field(inner)) {
         read_field(*field, value);
       } else if (!key.empty() && find_section(inner)) {
@@ -111,6 +116,7 @@ struct Reader {
     if (value.starts_with('[') || value.starts_with('{')) {
       node = parse_yaml(value, argument);
     } else {
+      check_scalar(value, argument);
       node = {.kind = Yaml::Kind::scalar, .where = argument, .text = value};
     }
     read_field(*field, node);

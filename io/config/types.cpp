@@ -155,10 +155,6 @@ std::string Text::read(const Yaml& node, const std::string& path) const {
   if (node.kind != Yaml::Kind::scalar || (node.text.empty() && !may_be_empty)) {
     refuse(node, path, expected());
   }
-  for (const unsigned char c : node.text) {
-    check(c >= ' ' && c != 0x7f,
-          fmt::format("{}: {}: expected {}, found a control character in it", node.where, path, expected()));
-  }
   return node.text;
 }
 

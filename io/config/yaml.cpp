@@ -18,10 +18,17 @@ namespace {
 
 constexpr size_t kLargestFile = 1 << 20;
 
+bool has_control(std::string_view text, std::string_view allowed) {
+  return std::any_of(text.begin(), text.end(), [&](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return (byte < ' ' || byte == 0x7f) && allowed.find(c) == std::string_view::npos;
+  });
+}
+
 // Builds the tree from yaml-cpp's events. Its own tree would hide duplicate keys, anchors and tags.
 class TreeBuilder final : public YAML::EventHandler {
  public:
-  explicit TreeBuilder(const std::string& name) : name_(name) {}
+  explicit TreeBuilder(const std::string& name) : name_(name), last_(name) {}
 
   void OnDocumentStart(const YAML::Mark& mark) override {
     check(!started_, at(mark) + ": a second YAML document begins here; a config is one document");
@@ -39,6 +46,7 @@ class TreeBuilder final : public YAML::EventHandler {
                 const std::string& value) override {
     Yaml scalar = node(Yaml::Kind::scalar, mark, tag, anchor);
     scalar.quoted = tag == "!";
+    check_scalar(value, scalar.where);
     scalar.text = value;
     add(std::move(scalar), mark);
   }
@@ -54,6 +62,7 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnMapEnd() override { close(); }
 
   const std::optional<Yaml>& root() const { return root_; }
+  const std::string& last() const { return last_; }  // where the last node read stands
 
  private:
   struct Open {
@@ -65,12 +74,13 @@ class TreeBuilder final : public YAML::EventHandler {
 
   std::string at(const YAML::Mark& mark) const { return fmt::format("{}:{}", name_, mark.line + 1); }
 
-  Yaml node(Yaml::Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) const {
+  Yaml node(Yaml::Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
+    last_ = at(mark);
     check(anchor == 0, at(mark) + ": anchors (&name) are not taken; write the value where it is needed");
     check(tag.empty() || tag == "?" || tag == "!", at(mark) + ": tags (" + tag + ") are not taken");
     Yaml made;
     made.kind = kind;
-    made.where = at(mark);
+    made.where = last_;
     return made;
   }
 
@@ -102,14 +112,15 @@ class TreeBuilder final : public YAML::EventHandler {
           fmt::format("{}: expected a key, found {}", at(mark), describe(key)));
     check(key.text != "<<" || key.quoted, at(mark) + ": merge keys (<<) are not taken; write the keys out");
     for (const auto& [name, value] : parent.node.entries) {
-      check(name != key.text,
-            fmt::format("{}: key {} is there twice; first at {}", at(mark), key.text, value.where));
+      if (name != key.text) continue;
+      throw Error(fmt::format("{}: key {} is there twice; first at {}", at(mark), name, value.where));
     }
     parent.key = key.text;
     parent.key_where = key.where;
   }
 
   const std::string name_;
+  std::string last_;
   std::vector<Open> open_;
   std::optional<Yaml> root_;
   bool started_ = false;
@@ -126,10 +137,8 @@ void check_lines(std::string_view text, const std::string& name) {
     const std::string_view row = text.substr(begin, end - begin);
     begin = end + 1;
     check(simdjson::validate_utf8(row.data(), row.size()), fmt::format("{}:{}: not UTF-8", name, line));
-    const bool control = std::any_of(row.begin(), row.end(), [](unsigned char c) {
-      return (c < ' ' && c != '\t' && c != '\r') || c == 0x7f;
-    });
-    check(!control, fmt::format("{}:{}: a control character; a config is plain text", name, line));
+    check(!has_control(row, "\t\r"),
+          fmt::format("{}:{}: a control character; a config is plain text", name, line));
     const std::string_view indent = row.substr(0, row.find_first_not_of(" \t"));
     check(indent.find('\t') == std::string_view::npos,
           fmt::format("{}:{}: a tab before the text; YAML indents with spaces", name, line));
@@ -142,15 +151,27 @@ Yaml parse_yaml(std::string_view text, const std::string& name) {
   check_lines(text, name);
   TreeBuilder builder(name);
   try {
-    std::istringstream stream{std::string(text)};
+    // The empty comment: at a line's end yaml-cpp would take a quote that is still open as closed.
+    std::istringstream stream(std::string(text) + "\n#");
     YAML::Parser parser(stream);
     while (parser.HandleNextDocument(builder)) {
     }
   } catch (const YAML::Exception& e) {
-    throw Error(fmt::format("{}:{}:{}: not valid YAML: {}", name, e.mark.line + 1, e.mark.column + 1, e.msg));
+    check(e.msg != YAML::ErrorMsg::EOF_IN_SCALAR, builder.last() + ": a quote after this is not closed");
+    std::string reason = e.msg;  // may quote a byte of the file
+    std::replace_if(
+        reason.begin(), reason.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+    throw Error(
+        fmt::format("{}:{}:{}: not valid YAML: {}", name, e.mark.line + 1, e.mark.column + 1, reason));
   }
-  check(builder.root().has_value(), name + ": the file is empty; expected sections such as model: and data:");
+  check(builder.root() && builder.root()->kind != Yaml::Kind::null,
+        name + ": the file is empty; expected sections such as model: and data:");
   return *builder.root();
+}
+
+void check_scalar(std::string_view text, const std::string& where) {
+  check(simdjson::validate_utf8(text.data(), text.size()), where + ": not UTF-8");
+  check(!has_control(text, ""), where + ": a control character in a value (a line's end, say)");
 }
 
 std::string describe(const Yaml& node) {

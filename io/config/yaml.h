@@ -24,10 +24,14 @@ struct Yaml {
 // `name` stands for the file in messages. Throws Error.
 Yaml parse_yaml(std::string_view text, const std::string& name);
 
+// Throws Error that begins with `where` unless `text` is UTF-8 without control characters; parse_yaml lets no
+// other scalar through.
+void check_scalar(std::string_view text, const std::string& where);
+
 // What a node is, for a message: "12", "\"12\" in quotes", "a list", "a section", "nothing".
 std::string describe(const Yaml& node);
 
-// A scalar that parse_yaml reads back as the same text, in quotes where it needs them. No control characters.
+// A scalar that parse_yaml reads back as the same text, in quotes where it needs them.
 std::string yaml_scalar(const std::string& text);
 
 }  // namespace genesis
