@@ -18,18 +18,14 @@ size_t depth(const std::string& path) {
   return static_cast<size_t>(std::count(path.begin(), path.end(), '.'));
 }
 
-std::string meaning_of(const Field& field) {
-  return field.fixed ? field.meaning + " Fixed once a run has begun." : field.meaning;
-}
-
 std::string type_of(const Field& field) {
   return field.unit.empty() ? field.expected : field.expected + " (" + field.unit + ")";
 }
 
-std::string default_of(const Field& field) {
-  if (field.required) return "required";
-  const std::string text = field.print(Config{});
-  return text == "\"\"" ? "''" : text;
+// What counts where the key is left out, a value between marks: "required", or "`16`".
+std::string default_of(const Field& field, const std::string& mark) {
+  const std::string value = field.required ? "required" : mark + field.print(Config{}) + mark;
+  return field.fixed ? value + ", fixed" : value;
 }
 
 // `text` in lines of at most `width` characters, each after `indent`.
@@ -57,7 +53,7 @@ constexpr std::string_view kIntroduction = R"(# Config
 
 One YAML file describes a run: `genesis_train run.yaml`. Any key can be set on the command line too, after the file:
 `genesis_train run.yaml --optim.lr=3e-4 --train.seed=7`; the last one counts. `--print-config` prints every key with its
-value, as YAML that can be used again; `--help-config` prints this page. The page is generated from the table that
+value, as YAML that can be used again; `--help-config` prints what follows for a terminal. This page is generated from the table that
 reads the file (`genesis_train --help-config=markdown`).
 
 How the file is read. YAML has corners that surprise; here they are errors, with the line and what to write instead:
@@ -70,7 +66,7 @@ How the file is read. YAML has corners that surprise; here they are errors, with
   and text that is not UTF-8.
 - On the command line a value that starts with `[` or `{` is read as YAML, any other is taken as it stands.
 
-Single letters (D, H, KV, K, F, V, T) are those of design.md.
+A key marked *fixed* cannot change when a run is continued. Single letters (D, H, KV, K, F, V, T) are those of design.md.
 )";
 
 }  // namespace
@@ -95,15 +91,17 @@ std::string print_config(const Config& config) {
 
 std::string config_help() {
   constexpr size_t kWidth = 100;
-  std::string out;
+  std::string out =
+      "Keys of the config file. Each can be set on the command line too: --section.key=value.\n"
+      "fixed: cannot change when a run is continued.\n\n";
   for (const Section& section : config::table()) {
     if (!section.path.empty()) {
       out += fmt::format("\n{}", wrapped(section.path + ": " + section.meaning, "", kWidth));
     }
     for (const Field& field : section.fields) {
-      const std::string value = field.required ? "required" : "default " + default_of(field);
-      out += fmt::format("  {}: {}; {}\n", field.path, type_of(field), value);
-      out += wrapped(meaning_of(field), "      ", kWidth);
+      out += fmt::format("  {}: {}; {}{}\n", field.path, type_of(field), field.required ? "" : "default ",
+                         default_of(field, ""));
+      out += wrapped(field.meaning, "      ", kWidth);
     }
   }
   return out;
@@ -116,9 +114,8 @@ std::string config_markdown() {
                                 : fmt::format("\n## {}\n{}\n", section.path, section.meaning);
     out += "\n| key | type | default | meaning |\n|---|---|---|---|\n";
     for (const Field& field : section.fields) {
-      const std::string value = field.required ? "required" : fmt::format("`{}`", default_of(field));
-      out += fmt::format("| `{}` | {} | {} | {} |\n", field.name(), cell(type_of(field)), value,
-                         cell(meaning_of(field)));
+      out += fmt::format("| `{}` | {} | {} | {} |\n", field.name(), cell(type_of(field)),
+                         default_of(field, "`"), cell(field.meaning));
     }
   }
   return out;

@@ -1,7 +1,6 @@
 #include "io/config/yaml.h"
 
 #include <fmt/format.h>
-#include <simdjson.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/mark.h>
@@ -11,6 +10,7 @@
 #include <optional>
 #include <sstream>
 
+#include "io/utf8.h"
 #include "kernels/common/error.h"
 
 namespace genesis {
@@ -136,7 +136,7 @@ void check_lines(std::string_view text, const std::string& name) {
     const size_t end = std::min(text.find('\n', begin), text.size());
     const std::string_view row = text.substr(begin, end - begin);
     begin = end + 1;
-    check(simdjson::validate_utf8(row.data(), row.size()), fmt::format("{}:{}: not UTF-8", name, line));
+    check(utf8_valid_prefix(row) == row.size(), fmt::format("{}:{}: not UTF-8", name, line));
     check(!has_control(row, "\t\r"),
           fmt::format("{}:{}: a control character; a config is plain text", name, line));
     const std::string_view indent = row.substr(0, row.find_first_not_of(" \t"));
@@ -170,7 +170,7 @@ Yaml parse_yaml(std::string_view text, const std::string& name) {
 }
 
 void check_scalar(std::string_view text, const std::string& where) {
-  check(simdjson::validate_utf8(text.data(), text.size()), where + ": not UTF-8");
+  check(utf8_valid_prefix(text) == text.size(), where + ": not UTF-8");
   check(!has_control(text, ""), where + ": a control character in a value (a line's end, say)");
 }
 
@@ -190,7 +190,7 @@ std::string describe(const Yaml& node) {
   std::string shown = node.text;
   if (shown.size() > kShown) {
     size_t end = kShown;
-    while ((static_cast<unsigned char>(shown[end]) & 0xc0) == 0x80) --end;  // not inside a UTF-8 character
+    while (utf8_continues(shown[end])) --end;
     shown = shown.substr(0, end) + "...";
   }
   return node.quoted ? "\"" + shown + "\" in quotes" : shown;
