@@ -31,6 +31,11 @@ struct CpuDevice {
   static constexpr auto grad_norm = cpu::grad_norm;
   static constexpr auto grad_norm_workspace = cpu::grad_norm_workspace;
   static constexpr auto adamw = cpu::adamw;
+  static constexpr auto rope = cpu::rope;
+  static constexpr auto attention_forward = cpu::attention_forward;
+  static constexpr auto attention_backward = cpu::attention_backward;
+  static constexpr auto attention_forward_workspace = cpu::attention_forward_workspace;
+  static constexpr auto attention_backward_workspace = cpu::attention_backward_workspace;
 
   static std::function<void()> matmul(const MatMulProblem& p) {
     auto product = std::make_shared<cpu::MatMul>(p.shape);

@@ -7,12 +7,14 @@
 #include <vector>
 
 #include "kernels/adamw/adamw_cases.h"
+#include "kernels/attention/attention_cases.h"
 #include "kernels/cross_entropy/cross_entropy_cases.h"
 #include "kernels/elementwise/elementwise_cases.h"
 #include "kernels/embedding/embedding_cases.h"
 #include "kernels/grad_norm/grad_norm_cases.h"
 #include "kernels/matmul/matmul_cases.h"
 #include "kernels/rmsnorm/rmsnorm_cases.h"
+#include "kernels/rope/rope_cases.h"
 #include "kernels/swiglu/swiglu_cases.h"
 
 namespace genesis::bench {
@@ -21,7 +23,7 @@ namespace genesis::bench {
 struct Prepared {
   std::function<void()> call;
   double bytes = 0;  // a call has to move: inputs read once, outputs written once
-  double flops = 0;  // of a matrix product, which they bound and not the bytes
+  double flops = 0;  // of matrix products and attention, which they bound and not the bytes
 };
 
 struct KernelBench {
@@ -42,6 +44,8 @@ class KernelBenches {
       for (const auto& c : kEmbeddingBenchCases) embedding(c, dtype);
       for (const auto& c : kCrossEntropyBenchCases) cross_entropy(c, dtype);
       for (const int64_t n : kElementwiseBenchCases) elementwise(n, dtype);
+      for (const auto& c : kRopeBenchCases) rope(c, dtype);
+      for (const auto& c : kAttentionBenchCases) attention(c, dtype);
       for (const auto& c : kMatMulBenchCases) matmul(c, dtype);
     }
     for (const auto& c : grad_norm_bench_cases()) grad_norm(c);
@@ -123,6 +127,32 @@ class KernelBenches {
     add("zero", name, dtype, n, [problem] {
       const auto p = problem();
       return Prepared{[p] { Device::zero(p->zero()); }, p->array_bytes()};
+    });
+  }
+
+  void rope(const RopeCase& c, DType dtype) {
+    add("rope", c.name, dtype, c.rows * (c.H + 2 * c.KV) * c.K, [c, dtype] {
+      const auto p = std::make_shared<RopeProblem>(c, dtype, Device::memory());
+      return Prepared{[p] { Device::rope(p->rope()); }, p->bytes()};
+    });
+  }
+
+  void attention(const AttentionCase& c, DType dtype) {
+    const auto problem = [c, dtype] {
+      auto p = std::make_shared<AttentionProblem>(c, dtype, Device::memory());
+      p->take_workspaces(Device::attention_forward_workspace(p->shape),
+                         Device::attention_backward_workspace(p->shape), Device::memory());
+      Device::attention_forward(p->forward());  // its outputs are the backward's inputs
+      return p;
+    };
+    const int64_t largest_array = c.B * c.T * (c.H + 2 * c.KV) * c.K;
+    add("attention_forward", c.name, dtype, largest_array, [problem] {
+      const auto p = problem();
+      return Prepared{[p] { Device::attention_forward(p->forward()); }, 0, p->forward_flops()};
+    });
+    add("attention_backward", c.name, dtype, largest_array, [problem] {
+      const auto p = problem();
+      return Prepared{[p] { Device::attention_backward(p->backward()); }, 0, p->backward_flops()};
     });
   }
 

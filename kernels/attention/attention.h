@@ -23,7 +23,7 @@ struct AttentionForward {
   const int32_t* positions = nullptr;  // [B, T], 0 <= positions[t] <= t; or null: one document a sequence
   void* out = nullptr;                 // [B, T, H K]
   float* lse = nullptr;                // [B, H, T]
-  void* workspace = nullptr;           // attention_forward_workspace bytes
+  void* workspace = nullptr;           // attention_forward_workspace bytes, 64-byte aligned
 };
 
 struct AttentionBackward {
@@ -34,7 +34,7 @@ struct AttentionBackward {
   const float* lse = nullptr;
   const void* d_out = nullptr;         // [B, T, H K]
   void* d_qkv = nullptr;               // [B, T, (H + 2 KV) K], every element written
-  void* workspace = nullptr;           // attention_backward_workspace bytes
+  void* workspace = nullptr;           // attention_backward_workspace bytes, 64-byte aligned
 };
 
 // One step of generation: n new tokens (rows of qkv, rotated already) at positions first .. first + n - 1 are

@@ -20,19 +20,19 @@ struct AttentionCase {
 inline constexpr AttentionCase kAttentionCases[] = {
     {"one token", 2, 1, 2, 1, 8},
     {"two tokens", 1, 2, 1, 1, 16},
-    {"quickstart", 2, 256, 4, 2, 64},
+    {"quickstart", 1, 192, 4, 2, 64},
     {"a tile less one", 1, 63, 3, 3, 24},
     {"a tile and one", 2, 65, 2, 1, 64},
     {"a group of 6", 1, 130, 6, 1, 128},
     {"smallest head", 1, 100, 4, 2, 8},
     {"odd head", 1, 97, 4, 2, 72},
     {"largest head", 1, 129, 2, 1, 256},
-    {"long", 1, 700, 2, 1, 16},
-    {"sharp", 1, 300, 2, 2, 64, 0, 4.0},
-    {"documents", 2, 256, 4, 2, 64, 40},
+    {"long", 1, 530, 2, 1, 16},
+    {"sharp", 1, 200, 2, 2, 64, 0, 4.0},
+    {"documents", 2, 200, 4, 2, 32, 40},
     {"documents of a token or two", 1, 150, 2, 1, 32, 2},
-    {"documents of some tiles", 2, 640, 2, 1, 64, 200},
-    {"sharp documents", 1, 300, 2, 1, 64, 50, 4.0},
+    {"documents of some tiles", 1, 640, 2, 1, 32, 200},
+    {"sharp documents", 1, 200, 2, 1, 64, 50, 4.0},
 };
 
 inline constexpr AttentionCase kAttentionBenchCases[] = {

@@ -34,16 +34,15 @@ class Scratch {
   size_t bytes_ = 0;
 };
 
-// A thread's share of a workspace that starts anywhere and has room for 64 bytes of alignment.
+// The calling thread's share of a workspace.
 template <class S>
 S thread_scratch(const AttentionShape& shape, void* workspace) {
-  char* base = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(workspace) + 63) / 64 * 64);
-  return S(shape, base + size_t(thread_index()) * S(shape, nullptr).bytes);
+  return S(shape, static_cast<char*>(workspace) + size_t(thread_index()) * S(shape, nullptr).bytes);
 }
 
 template <class S>
 size_t workspace_of(const AttentionShape& shape) {
-  return size_t(thread_count()) * S(shape, nullptr).bytes + 64;
+  return size_t(thread_count()) * S(shape, nullptr).bytes;
 }
 
 // One tile of queries of one head, against the keys of one group.
