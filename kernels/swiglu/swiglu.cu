@@ -1,9 +1,9 @@
 // Memory-bound: 3 elements moved an output element forward, 6 backward (with y), 16 bytes a thread and array.
-// Prediction for genesis_1b's 8192 x 4736 bf16 at the 911 GB/s of an RTX 4090: 256 us forward, 511 us backward.
-#include "kernels/swiglu/swiglu.h"
-
+// Prediction for genesis_1b's 8192 x 4736 bf16 at the 911 GB/s of an RTX 4090: 256 us forward, 511 us
+// backward.
 #include "kernels/simt/floats.h"
 #include "kernels/simt/simt.h"
+#include "kernels/swiglu/swiglu.h"
 
 namespace genesis::cuda {
 namespace {
@@ -70,9 +70,9 @@ void forward(const SwiGluForward& a, Stream stream) {
 
 template <class T, int N>
 void backward(const SwiGluBackward& a, Stream stream) {
-  simt::launch(swiglu_backward_kernel<T, N>, launch_of("swiglu_backward", a.rows, a.F, N, stream), a.F, a.clamp,
-               static_cast<const T*>(a.dy), static_cast<const T*>(a.gate_up), static_cast<T*>(a.d_gate_up),
-               static_cast<T*>(a.y));
+  simt::launch(swiglu_backward_kernel<T, N>, launch_of("swiglu_backward", a.rows, a.F, N, stream), a.F,
+               a.clamp, static_cast<const T*>(a.dy), static_cast<const T*>(a.gate_up),
+               static_cast<T*>(a.d_gate_up), static_cast<T*>(a.y));
 }
 
 }  // namespace
