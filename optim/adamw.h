@@ -15,8 +15,8 @@ struct AdamWOptions {
 constexpr const char* kStepValue = "optim.step";  // AdamWStep: what changes from step to step
 constexpr const char* kNormAndScaleValue = "optim.norm_and_scale";  // [2]: see kernels/grad_norm/grad_norm.h
 
-// Appends to a differentiated graph: zeroing of gradients and of the loss's sum in the begin phase; gradient
-// norm, clipping and AdamW in the update phase. A parameter whose compute type is not f32 gets an fp32
+// Appends to a differentiated graph: zeroing of gradients in the begin phase; gradient norm, clipping and
+// AdamW in the update phase. A parameter whose compute type is not f32 gets an fp32
 // master, "master.<parameter>"; otherwise it is its own. Moments are "m.<parameter>" and "v.<parameter>".
 void append_adamw(Graph& graph, ValueId loss_and_count, const AdamWOptions& options);
 

@@ -1,0 +1,171 @@
+#include "engine/graph/graph.h"
+
+#include "engine/ops/table.h"
+#include "engine/passes/differentiate.h"
+#include "tests/engine/small_graph.h"
+#include "tests/support/catch.h"
+#include "tests/support/message_of.h"
+
+using namespace genesis;
+
+namespace {
+
+// What verify says of the small graph once `damage` has been done to it.
+template <class Damage>
+std::string after(const Damage& damage) {
+  SmallGraph g;
+  damage(g);
+  return message_of([&] { verify(g.graph); });
+}
+
+}  // namespace
+
+TEST_CASE("graph: values by name and role") {
+  SmallGraph g;
+  CHECK(g.graph.at("embed.weight") == g.embed);
+  CHECK(g.graph.find("nothing") == kNone);
+  CHECK(message_of([&] { g.graph.at("nothing"); }) == "the graph has no value named 'nothing'");
+  CHECK(g.graph.with_role(Role::parameter).size() == 8);
+  CHECK(g.graph.with_role(Role::input) == std::vector<ValueId>{g.tokens, g.targets, g.positions});
+  CHECK(g.graph.value(g.embed).bytes() == 16 * 8 * 2);
+  CHECK(g.graph.storage_of(g.graph.at("layers.0.attn.rope")) == g.graph.at("layers.0.attn.qkv"));
+  CHECK(g.graph.storage_of(g.embed) == g.embed);
+}
+
+TEST_CASE("graph: verify accepts a sound graph") {
+  CHECK(after([](SmallGraph&) {}) == "");
+}
+
+TEST_CASE("graph: verify refuses ids that no value has, and can still say where") {
+  for (const ValueId id : {ValueId(-2), ValueId(1000)}) {
+    INFO(id);
+    const std::string expected = "graph: a value id out of range in: micro  rmsnorm(";
+    CHECK(lacks(after([&](SmallGraph& g) { g.node(Op::rmsnorm).in[0] = id; }), expected + "#") == "");
+    CHECK(lacks(after([&](SmallGraph& g) { g.node(Op::rmsnorm).out[1] = id; }), expected) == "");
+    CHECK(lacks(after([&](SmallGraph& g) { g.node(Op::head_loss).into[0] = id; }),
+                "graph: a value id out of range in: micro  head_loss(") == "");
+  }
+  CHECK(lacks(after([&](SmallGraph& g) { g.node(Op::head_loss).into[0] = kNone; }),
+              "a value id out of range") == "");
+}
+
+TEST_CASE("graph: verify refuses two values of one name") {
+  CHECK(after([](SmallGraph& g) { g.graph.value(g.targets).name = "tokens"; }) ==
+        "graph: two values are named 'tokens'");
+}
+
+TEST_CASE("graph: verify refuses a use before the assignment, and a second assignment") {
+  CHECK(lacks(after([](SmallGraph& g) { std::swap(g.graph.nodes[1], g.graph.nodes[2]); }),
+              "use of 'layers.0.attn_norm' before it is assigned in: micro  matmul(") == "");
+  CHECK(lacks(after([](SmallGraph& g) { g.graph.nodes.insert(g.graph.nodes.begin() + 1, g.graph.nodes[0]); }),
+              "second assignment of 'embed'") == "");
+  // A persistent value is there from the start: no node may make it.
+  CHECK(lacks(after([](SmallGraph& g) {
+                const Value v{"other", {4, 8}, DType::bf16, Role::cache, kNone};
+                g.graph.nodes[0].out[0] = g.graph.add_value(v);
+              }),
+              "second assignment of 'other'") == "");
+  // What the host reads after a run is not there before one.
+  CHECK(lacks(after([](SmallGraph& g) {
+                g.graph.add_value({"result", {4, 8}, DType::bf16, Role::result, kNone});
+                g.node(Op::rmsnorm).in[0] = g.graph.at("result");
+              }),
+              "use of 'result' before it is assigned") == "");
+}
+
+TEST_CASE("graph: verify refuses a use of what was overwritten") {
+  CHECK(lacks(after([](SmallGraph& g) { g.node(Op::attention).in[0] = g.graph.at("layers.0.attn.qkv"); }),
+              "use of 'layers.0.attn.qkv' after it was overwritten in: micro  attention(") == "");
+}
+
+TEST_CASE("graph: verify refuses in place what is not, and the other way round") {
+  CHECK(
+      lacks(after([](SmallGraph& g) { g.graph.value(g.graph.at("layers.0.attn.rope")).in_place_of = kNone; }),
+            "'layers.0.attn.rope' is in place of the wrong value") == "");
+  CHECK(lacks(after([](SmallGraph& g) {
+                g.graph.value(g.graph.at("layers.0.ffn_norm")).in_place_of = g.graph.at("layers.0.attn.out");
+              }),
+              "'layers.0.ffn_norm' is in place of the wrong value") == "");
+  CHECK(
+      lacks(after([](SmallGraph& g) { g.graph.value(g.graph.at("layers.0.attn.rope")).role = Role::result; }),
+            "is in place of a value that persists, or persists itself") == "");
+}
+
+TEST_CASE("graph: verify refuses a change to an activation") {
+  CHECK(lacks(after([](SmallGraph& g) {
+                const ValueId v = g.graph.add_value({"sum", {2}, DType::f32, Role::activation, kNone});
+                g.node(Op::head_loss).into[0] = v;
+              }),
+              "a change to 'sum', an activation") == "");
+}
+
+TEST_CASE("graph: verify refuses phases out of order") {
+  CHECK(lacks(after([](SmallGraph& g) { g.graph.nodes[3].phase = Phase::begin; }),
+              "a node of an earlier phase after a later one") == "");
+}
+
+TEST_CASE("graph: verify refuses outputs of a wrong number, shape or type") {
+  CHECK(lacks(after([](SmallGraph& g) { g.node(Op::attention).out.pop_back(); }),
+              "wrong number of outputs") == "");
+  CHECK(lacks(after([](SmallGraph& g) {
+                g.graph.value(g.graph.at("embed")).shape = {4, 9};
+              }),
+              "wrong type of 'embed'") == "");
+  CHECK(lacks(after([](SmallGraph& g) { g.graph.value(g.graph.at("norm")).dtype = DType::f32; }),
+              "wrong type of 'norm'") == "");
+}
+
+TEST_CASE("graph: verify refuses inputs and sums that do not fit their op") {
+  const auto reshaped = [](const char* name, Shape shape) {
+    return after([&](SmallGraph& g) { g.graph.value(g.graph.at(name)).shape = shape; });
+  };
+  CHECK(lacks(reshaped("norm.weight", {9}),
+              "rmsnorm: expected x [rows, D] and a weight [D]; found "
+              "layers.0.ffn_norm.h:bf16[4, 8]") == "");
+  CHECK(lacks(reshaped("attn.qkv.weight", {32, 9}), "matmul: expected inner sizes that agree") == "");
+  CHECK(lacks(reshaped("attn.qkv.weight", {40, 8}), "in: micro  matmul(") == "");
+  CHECK(lacks(reshaped("embed.weight", {16}), "embedding: expected tokens i32 and a table [V, D]") == "");
+  CHECK(lacks(reshaped("positions", {5}), "rope: expected a position i32 a row") == "");
+  CHECK(lacks(reshaped("targets", {5}), "head_loss: expected a target i32 a row") == "");
+  CHECK(lacks(reshaped("loss_and_count", {3}),
+              "head_loss: expected to change a f32[2]; found loss_and_count:f32[3]") == "");
+  CHECK(lacks(after([](SmallGraph& g) { g.node(Op::head_loss).into.clear(); }),
+              "head_loss: expected to change a f32[2]; found nothing") == "");
+  CHECK(lacks(after([](SmallGraph& g) { g.node(Op::rmsnorm).in[2] = kNone; }),
+              "rmsnorm: input 2 is missing") == "");
+  CHECK(lacks(after([](SmallGraph& g) { g.node(Op::rmsnorm).in.pop_back(); }),
+              "rmsnorm: input 2 is missing") == "");
+  CHECK(lacks(after([](SmallGraph& g) { std::get<AttentionAttrs>(g.node(Op::attention).attrs).KV = 3; }),
+              "attention: expected H a multiple of KV") == "");
+  CHECK(lacks(after([](SmallGraph& g) {
+                std::get<AttentionAttrs>(g.node(Op::attention).attrs).document_mask = true;
+              }),
+              "attention: input 1 is missing") == "");
+}
+
+TEST_CASE("ops: the table has every op under its own number and a name of its own") {
+  std::vector<std::string> names;
+  for (int i = 0; i < kOps; ++i) {
+    const OpDef& def = op_def(Op(i));
+    CHECK(int(def.op) == i);
+    CHECK(def.infer != nullptr);
+    CHECK(def.cost != nullptr);
+    CHECK(def.cpu != nullptr);
+    for (const std::string& other : names) CHECK(other != def.name);
+    names.push_back(def.name);
+  }
+  CHECK(message_of([] { op_def(Op(kOps)); }) == "op_def: no such op");
+}
+
+TEST_CASE("ops: costs count every multiplication and addition of the products") {
+  SmallGraph g;
+  const auto flops = [&](Op op) { return cost_of(g.graph, g.node(op)).flops; };
+  CHECK(flops(Op::matmul) == 2. * 4 * 8 * 32);        // 4 tokens through qkv [32, 8]
+  CHECK(flops(Op::attention) == 2. * 2 * 4 * 4 * 8);  // 2 heads, 2 products of 4 x 4 x 8, half of it masked
+  CHECK(flops(Op::head_loss) == 2. * 4 * 16 * 8);
+  differentiate(g.graph);
+  CHECK(flops(Op::head_loss) == 3 * 2. * 4 * 16 * 8);
+  CHECK(flops(Op::attention_backward) == 2.5 * flops(Op::attention));
+  // A matrix and its gradient each once: x, weight and y of the first product.
+  CHECK(cost_of(g.graph, g.node(Op::matmul)).bytes == 2. * (4 * 8 + 32 * 8 + 4 * 32));
+}
