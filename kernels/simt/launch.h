@@ -48,7 +48,7 @@ void launch(void (*kernel)(P...), const Launch& l, std::type_identity_t<P>... ar
   ok(cudaGetLastError());
 #else
   const auto body = [&] { kernel(args...); };
-  host::run({l.name, {l.grid.x, l.grid.y, l.grid.z}, l.block, l.shared_bytes},
+  host::run({l.name, reinterpret_cast<const void*>(kernel), {l.grid.x, l.grid.y, l.grid.z}, l.block, l.shared_bytes},
             {&body, [](const void* b) { (*static_cast<const decltype(body)*>(b))(); }});
 #endif
 }

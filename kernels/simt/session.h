@@ -49,6 +49,7 @@ struct BufferCount {
 
 struct LaunchReport {
   std::string name;
+  const void* kernel = nullptr;  // the function
   int64_t grid[3] = {1, 1, 1};
   int block = 0;
   size_t shared_bytes = 0;

@@ -35,7 +35,7 @@ TEST_CASE("elementwise: the CUDA kernels agree with the reference") {
   }
 }
 
-TEST_CASE("elementwise: memory is touched once, 16 bytes a thread") {
+TEST_CASE("elementwise: memory is touched once, 16 bytes a thread", "[counts]") {
   const int64_t n = 32768;
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const ElementwiseProblem p(n, dtype, simt::kDeviceMemory);

@@ -35,7 +35,7 @@ TEST_CASE("rope: the CUDA kernel agrees with the reference and leaves the values
   }
 }
 
-TEST_CASE("rope: the CUDA kernel touches each query and key once, 16 bytes a thread") {
+TEST_CASE("rope: the CUDA kernel touches each query and key once, 16 bytes a thread", "[counts]") {
   for (const RopeCase c :
        {RopeCase{"genesis_1b", 24, 12, 6, 128}, RopeCase{"interleaved", 24, 12, 6, 128, true},
         RopeCase{"quickstart", 24, 4, 2, 64}}) {

@@ -22,6 +22,7 @@ namespace genesis::simt::host {
 
 struct LaunchShape {
   const char* name;
+  const void* kernel;
   int64_t grid[3];
   int block;
   size_t shared_bytes;
