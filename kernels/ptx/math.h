@@ -59,4 +59,14 @@ __device__ inline float reciprocal_approx(float x) {
 #endif
 }
 
+// Ones from bit 0 up to the first zero; 32 if there is none. nvcc accepts std::countr_one in device code and
+// makes nonsense of it.
+__device__ inline int trailing_ones(uint32_t x) {
+#ifdef __CUDACC__
+  return x == 0xffffffffu ? 32 : __ffs(int(~x)) - 1;
+#else
+  return std::countr_one(x);
+#endif
+}
+
 }  // namespace genesis::ptx

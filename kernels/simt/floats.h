@@ -1,6 +1,8 @@
 // Vectors of f32 or bf16 in memory as fp32 in registers.
 #pragma once
 
+#include <bit>
+
 #include "kernels/common/bf16.h"
 #include "kernels/ptx/ptx.h"
 #include "kernels/simt/simt.h"
@@ -47,6 +49,9 @@ __device__ inline void store_floats(bf16* p, const float (&x)[N], Site site = Si
     }
   }
 }
+
+// By its bits: the name std::isfinite means different functions to the two compilers.
+__device__ inline bool is_finite(float x) { return (std::bit_cast<uint32_t>(x) & 0x7f800000u) != 0x7f800000u; }
 
 // x rounded to T and back: what a later reader of the stored value sees.
 template <class T>

@@ -1,0 +1,77 @@
+// Memory-bound: 28 bytes a parameter and 2 for the bf16 copy, read and written once. Prediction for 1.0e9
+// parameters at the 911 GB/s of an RTX 4090: 33 ms.
+#include "kernels/adamw/adamw.h"
+#include "kernels/simt/chunks.h"
+#include "kernels/simt/floats.h"
+#include "kernels/simt/simt.h"
+
+namespace genesis::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kPerThread = 4;  // 16 bytes of fp32, 8 of the copy: both whole lines for a warp
+// 0.5 MB of traffic a block, so that finding the tensor costs little beside it.
+constexpr int64_t kChunk = 16384;
+
+struct Settings {
+  float beta1, beta2, eps;
+  float lr, correction1, correction2, scale, weight_decay;
+};
+
+__device__ inline void step(const Settings& s, float grad, float& master, float& m, float& v) {
+  const float g = s.scale * grad;
+  m = s.beta1 * m + (1.f - s.beta1) * g;
+  v = s.beta2 * v + (1.f - s.beta2) * (g * g);
+  master -= s.lr * ((m / s.correction1) / (sqrtf(v / s.correction2) + s.eps) + s.weight_decay * master);
+}
+
+// N elements from i on.
+template <int N>
+__device__ inline void update(const Settings& s, const AdamWTensor& t, int64_t i) {
+  float grad[N], master[N], m[N], v[N];
+  simt::load_floats(grad, t.grad + i);
+  simt::load_floats(master, t.master + i);
+  simt::load_floats(m, t.m + i);
+  simt::load_floats(v, t.v + i);
+#pragma unroll
+  for (int j = 0; j < N; ++j) step(s, grad[j], master[j], m[j], v[j]);
+  simt::store_floats(t.master + i, master);
+  simt::store_floats(t.m + i, m);
+  simt::store_floats(t.v + i, v);
+  if (t.copy) simt::store_floats(static_cast<bf16*>(t.copy) + i, master);
+}
+
+__global__ void __launch_bounds__(kThreads) adamw_kernel(AdamW a) {
+  const simt::Chunk chunk = simt::find_chunk(a.tensors, a.count, kChunk, blockIdx.x);
+  const float scale = simt::load(a.norm_and_scale + 1);
+  if (chunk.tensor < 0 || !simt::is_finite(scale)) return;
+  const AdamWTensor* in = a.tensors + chunk.tensor;
+  const AdamWTensor t = {simt::load(&in->master),      simt::load(&in->m),    simt::load(&in->v),
+                         simt::load(&in->grad),        simt::load(&in->copy), simt::load(&in->n),
+                         simt::load(&in->weight_decay)};
+  const Settings s = {a.beta1,
+                      a.beta2,
+                      a.eps,
+                      simt::load(&a.step->lr),
+                      simt::load(&a.step->correction1),
+                      simt::load(&a.step->correction2),
+                      scale,
+                      t.weight_decay};
+  const int64_t end = chunk.begin + kChunk < t.n ? chunk.begin + kChunk : t.n;
+  for (int64_t i = chunk.begin + int64_t(threadIdx.x) * kPerThread; i < end; i += kThreads * kPerThread) {
+    if (i + kPerThread <= end) {
+      update<kPerThread>(s, t, i);
+    } else {
+      for (int64_t j = i; j < end; ++j) update<1>(s, t, j);
+    }
+  }
+}
+
+}  // namespace
+
+void adamw(const AdamW& a, Stream stream) {
+  const int64_t blocks = simt::most_chunks(a.elements, a.count, kChunk);
+  simt::launch(adamw_kernel, {{blocks}, kThreads, 0, stream, "adamw"}, a);
+}
+
+}  // namespace genesis::cuda
