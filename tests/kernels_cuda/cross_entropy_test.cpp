@@ -1,0 +1,61 @@
+#include "kernels/cross_entropy/cross_entropy.h"
+
+#include "kernels/cross_entropy/cross_entropy_cases.h"
+#include "kernels/simt/device.h"
+#include "kernels/simt/session.h"
+#include "tests/support/catch.h"
+#include "tests/support/compare.h"
+
+using namespace genesis;
+
+TEST_CASE("cross_entropy: the CUDA kernels agree with the reference") {
+  for (const auto& c : kCrossEntropyCases) {
+    for (const auto& [logits, gradient] :
+         {std::pair(DType::f32, DType::f32), std::pair(DType::f32, DType::bf16),
+          std::pair(DType::bf16, DType::bf16)}) {
+      INFO(c.name << ", " << name_of(logits) << ", " << name_of(gradient));
+      std::vector<double> bits;
+      simt::in_all_orders([&](simt::Session&) {
+        CrossEntropyProblem p(c, logits, gradient, simt::kDeviceMemory);
+        const auto expected = cross_entropy_results(p);
+        cuda::cross_entropy(p.args(), {});
+        simt::finish();
+        for (const auto& r : expected) CHECK(mismatch(r) == "");
+        if (!bits.empty()) CHECK(p.loss_and_count.to_double() == bits);  // in every order
+        bits = p.loss_and_count.to_double();
+      });
+    }
+  }
+}
+
+TEST_CASE("cross_entropy: the CUDA gradient may take the logits' place, or not be wanted") {
+  const CrossEntropyCase c = {"alias", 5, 1000, 1024, 0.f, 2};
+  simt::Session session;
+  CrossEntropyProblem apart(c, DType::bf16, DType::bf16, simt::kDeviceMemory);
+  cuda::cross_entropy(apart.args(), {});
+  CrossEntropyProblem p(c, DType::bf16, DType::bf16, simt::kDeviceMemory);
+  auto a = p.args();
+  a.d_logits = p.logits.data();
+  cuda::cross_entropy(a, {});
+  CrossEntropyProblem alone(c, DType::bf16, DType::bf16, simt::kDeviceMemory);
+  auto b = alone.args();
+  b.d_logits = nullptr;
+  cuda::cross_entropy(b, {});
+  simt::finish();
+  CHECK(p.logits.to_double() == apart.d_logits.to_double());
+  CHECK(p.row_loss.to_double() == apart.row_loss.to_double());
+  CHECK(alone.row_loss.to_double() == apart.row_loss.to_double());
+}
+
+TEST_CASE("cross_entropy: CUDA reads the logits once and writes the gradient once, 16 bytes a thread") {
+  for (const int64_t V : {4096, 49152}) {
+    CrossEntropyProblem p({"counted", 2, V, V}, DType::bf16, DType::bf16, simt::kDeviceMemory);
+    simt::Session session;
+    cuda::cross_entropy(p.args(), {});
+    simt::finish();
+    const auto& report = session.report("cross_entropy");
+    CHECK(report.buffer(p.logits.data()).read == 2 * V * 2 / 32 + 2);  // and each row's target once more
+    CHECK(report.buffer(p.d_logits.data()).written == 2 * V * 2 / 32);
+    CHECK(report.bank_conflicts() == 0);
+  }
+}
