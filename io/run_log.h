@@ -1,5 +1,9 @@
 // What a run reports as it goes: a console line a step, metrics.jsonl and TensorBoard event files in the run
 // folder. One process of a run writes it.
+//
+// A line of metrics.jsonl is an object: {"kind": "step", ...} with StepRecord's fields but the time left, or
+// {"kind": "eval", ...} with EvalRecord's. A number that is not finite is null, one that is not known is left
+// out.
 #pragma once
 
 #include <cstdint>
