@@ -43,14 +43,11 @@ __device__ inline Softmax block_softmax(Plan& plan, Softmax s) {
   return s;
 }
 
-// N logits from `column` on, of which those at or past V count as -infinity.
-template <int N, class T>
-__device__ inline void load_logits(float (&x)[N], const T* row, int64_t column, int64_t V) {
-  simt::load_floats(x, row + column);
+// Logits from `column` on, of which those at or past V count as -infinity.
+template <class T, int N>
+__device__ inline void unpack(float (&x)[N], const simt::Vec<T, N>& logits, int64_t column, int64_t V) {
 #pragma unroll
-  for (int i = 0; i < N; ++i) {
-    if (column + i >= V) x[i] = -INFINITY;
-  }
+  for (int i = 0; i < N; ++i) x[i] = column + i < V ? float(logits[i]) : -INFINITY;
 }
 
 template <int N>
@@ -102,19 +99,21 @@ __global__ void __launch_bounds__(kThreads) cross_entropy_kernel(CrossEntropy a)
   // The target's logit, before a gradient takes its place.
   const float wanted = threadIdx.x == 0 ? float(simt::load(logits + target)) : 0.f;
   Softmax s;
-  float kept[kPieces > 0 ? kPieces : 1][N];
+  float x[N];
+  simt::Vec<L, N> kept[kPieces > 0 ? kPieces : 1];  // as stored: in fp32 they would not fit the registers
   if constexpr (kPieces > 0) {
 #pragma unroll
     for (int p = 0; p < kPieces; ++p) {
       const int64_t column = first + p * step;
       if (column >= a.stride) continue;
-      load_logits(kept[p], logits, column, a.V);
-      add_logits(s, kept[p]);
+      kept[p] = simt::load_vec<N>(logits + column);
+      unpack(x, kept[p], column, a.V);
+      add_logits(s, x);
     }
   } else {
     for (int64_t column = first; column < a.V; column += step) {
-      load_logits(kept[0], logits, column, a.V);
-      add_logits(s, kept[0]);
+      unpack(x, simt::load_vec<N>(logits + column), column, a.V);
+      add_logits(s, x);
     }
   }
   s = block_softmax(plan, s);
@@ -127,12 +126,14 @@ __global__ void __launch_bounds__(kThreads) cross_entropy_kernel(CrossEntropy a)
 #pragma unroll
     for (int p = 0; p < kPieces; ++p) {
       const int64_t column = first + p * step;
-      if (column < a.stride) gradient.write(d_logits, column, kept[p]);
+      if (column >= a.stride) continue;
+      unpack(x, kept[p], column, a.V);
+      gradient.write(d_logits, column, x);
     }
   } else {
     for (int64_t column = first; column < a.stride; column += step) {
-      load_logits(kept[0], logits, column, a.V);
-      gradient.write(d_logits, column, kept[0]);
+      unpack(x, simt::load_vec<N>(logits + column), column, a.V);
+      gradient.write(d_logits, column, x);
     }
   }
 }
@@ -155,7 +156,7 @@ __global__ void __launch_bounds__(simt::kWarpSize) cross_entropy_sum_kernel(Cros
 template <class L, class G>
 void launch_rows(const CrossEntropy& a, Stream stream) {
   constexpr int N = kVec<L> < kVec<G> ? kVec<L> : kVec<G>;
-  constexpr int kPieces = 12;  // 49,152 bf16 logits in 48 registers of pairs, or 96 unpacked
+  constexpr int kPieces = 12;  // 49,152 bf16 logits in 48 registers a thread
   const auto launch = [&](auto kernel) {
     simt::launch(kernel, {{a.rows}, kThreads, sizeof(Plan), stream, "cross_entropy"}, a);
   };

@@ -6,11 +6,17 @@
 #include <functional>
 #include <set>
 
+#include "kernels/adamw/adamw_cases.h"
 #include "kernels/common/error.h"
+#include "kernels/cross_entropy/cross_entropy_cases.h"
 #include "kernels/elementwise/elementwise_cases.h"
+#include "kernels/embedding/embedding_cases.h"
+#include "kernels/grad_norm/grad_norm_cases.h"
+#include "kernels/rmsnorm/rmsnorm_cases.h"
 #include "kernels/rope/rope_cases.h"
 #include "kernels/simt/device.h"
 #include "kernels/simt/session.h"
+#include "kernels/swiglu/swiglu_cases.h"
 #include "tests/kernels_limits/compiled.h"
 #include "tests/support/catch.h"
 
@@ -18,7 +24,8 @@ using namespace genesis;
 
 namespace {
 
-// Starts every kernel of a training step at the shapes of the configs (few rows), to learn how each is launched.
+// Starts every kernel of a training step at the shapes of the configs (few rows), to learn how each is
+// launched.
 void launch_all() {
   for (const DType dtype : {DType::bf16, DType::f32}) {
     const ElementwiseProblem p(4096, dtype, simt::kDeviceMemory);
@@ -32,6 +39,27 @@ void launch_all() {
     const RopeProblem p({"", 2, 12, 6, K}, DType::bf16, simt::kDeviceMemory);
     cuda::rope(p.rope(), {});
   }
+  for (const int64_t D : {1024, 1536, 2048}) {
+    const RmsNormProblem p({"", 4, D}, DType::bf16, cuda::rmsnorm_backward_workspace(4, D),
+                           simt::kDeviceMemory);
+    cuda::rmsnorm_forward(p.forward(), {});
+    cuda::rmsnorm_backward(p.backward(), {});
+    const EmbeddingProblem e({"", 2, 4, D, 2}, DType::bf16, 0, simt::kDeviceMemory);
+    cuda::embedding_forward(e.forward(), {});
+    cuda::embedding_backward(e.backward(), {});
+  }
+  const SwiGluProblem swiglu({"", 2, 4736}, DType::bf16, simt::kDeviceMemory);
+  cuda::swiglu_forward(swiglu.forward(), {});
+  cuda::swiglu_backward(swiglu.backward(), {});
+  for (const int64_t V : {49152, 129280}) {
+    const CrossEntropyProblem p({"", 1, V, V}, DType::bf16, DType::bf16, simt::kDeviceMemory);
+    cuda::cross_entropy(p.args(), {});
+  }
+  GradNormProblem norm({"", {100}}, simt::kDeviceMemory);
+  norm.set_workspace(64, simt::kDeviceMemory);
+  cuda::grad_norm(norm.args(), {});
+  const AdamWProblem adamw({"", {100}}, simt::kDeviceMemory);
+  cuda::adamw(adamw.args(), {});
 }
 
 // How a kernel is launched.
@@ -71,7 +99,8 @@ int blocks_on_sm_89(int block, int registers, size_t shared_bytes) {
 // "void genesis::cuda::(anonymous namespace)::f<...>(args)" as "f<...>".
 std::string short_name(std::string name) {
   for (const std::string gone : {"genesis::cuda::", "(anonymous namespace)::", "genesis::", "void "}) {
-    for (size_t at = name.find(gone); at != std::string::npos; at = name.find(gone)) name.erase(at, gone.size());
+    for (size_t at = name.find(gone); at != std::string::npos; at = name.find(gone))
+      name.erase(at, gone.size());
   }
   return name.substr(0, name.find('('));
 }
@@ -102,8 +131,8 @@ TEST_CASE("no kernel of a training step spills or has a stack frame, on any arch
 
 TEST_CASE("registers, shared memory and blocks a multiprocessor on sm_89 are those of the committed table") {
   const CompiledKernels compiled = compiled_kernels();
-  std::string table = fmt::format("nvcc {}, sm_89\n{:>6} {:>9} {:>6} {:>6}  kernel\n", GENESIS_NVCC_VERSION, "block",
-                                  "registers", "shared", "blocks");
+  std::string table = fmt::format("nvcc {}, sm_89\n{:>6} {:>9} {:>6} {:>6}  kernel\n", GENESIS_NVCC_VERSION,
+                                  "block", "registers", "shared", "blocks");
   for (const Launched& l : launched_kernels()) {
     const auto it = compiled.find({"sm_89", l.kernel});
     if (it == compiled.end()) return;  // the build is for other architectures
