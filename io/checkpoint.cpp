@@ -75,10 +75,11 @@ void remove_temporaries(const fs::path& folder) {
 void publish(const fs::path& from, const fs::path& to) {
   if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) return;
   // ENOENT: there is nothing to exchange with. A file system that can't exchange (NFS) needs two steps.
-  if (errno == EINVAL || errno == ENOSYS) {
-    remove_folder(to);
-  } else if (errno != ENOENT) {
-    throw_errno("cannot replace " + to.string());
+  const bool cannot_exchange = errno == EINVAL || errno == ENOSYS;
+  if (!cannot_exchange && errno != ENOENT) throw_errno("cannot replace " + to.string());
+  const std::string aside = to.string() + ".replaced" + kTemporary;
+  if (cannot_exchange && std::rename(to.c_str(), aside.c_str()) != 0 && errno != ENOENT) {
+    throw_errno("cannot rename " + to.string());
   }
   if (std::rename(from.c_str(), to.c_str()) != 0) throw_errno("cannot rename " + from.string());
 }
