@@ -67,8 +67,7 @@ Trainer::Trainer(const Config& config, Terminal terminal)
                                terminal);
   log_->message(fmt::format("{} parameters, {} on {} threads, {} tokens a step, {} of memory",
                             format_count(double(parameter_count(config.model))), name_of(dtype),
-                            thread_count(),
-                            format_count(double(config.train.batch_size * config.data.sequence_length)),
+                            thread_count(), format_count(double(tokens_per_step())),
                             format_bytes(double(persistent_bytes(training.graph) + storage_.arena_bytes()))));
   for (const std::string& line : lines) log_->message(line);
 }
@@ -92,6 +91,7 @@ void Trainer::run(const std::function<bool()>& stop) {
   bool stopped = false;
   while (state_.step < steps && !stopped) {
     log_->step(take_step());
+    stop_if_lost();
     stopped = stop();
     const auto due = [&](int64_t every) { return every > 0 && state_.step % every == 0; };
     const bool last = state_.step == steps;
@@ -106,56 +106,63 @@ void Trainer::run(const std::function<bool()>& stop) {
 }
 
 StepRecord Trainer::take_step() {
-  using Clock = std::chrono::steady_clock;
-  const auto start = Clock::now();
-
-  executable_->run(Phase::begin);
-  for (int64_t i = 0; i < loader_->micro_batches(); ++i) {
-    feed(storage_, loader_->next());
-    executable_->run(Phase::micro);
-  }
-  const double lr = learning_rate_now();
-  const double t = double(state_.optimizer_step + 1);
-  const AdamWStep now{float(lr), float(1 - std::pow(config_.optim.beta1, t)),
-                      float(1 - std::pow(config_.optim.beta2, t))};
-  storage_.write(kStepValue, &now, sizeof now);
-  executable_->run(Phase::update);
+  const auto start = std::chrono::steady_clock::now();
+  accumulate_gradients();
+  const double lr = update_parameters();
 
   float loss_and_count[2], norm_and_scale[2];
   storage_.read(kLossAndCount, loss_and_count, sizeof loss_and_count);
   storage_.read(kNormAndScaleValue, norm_and_scale, sizeof norm_and_scale);
-  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  seconds_per_step_ = seconds_per_step_ == 0 ? seconds : 0.95 * seconds_per_step_ + 0.05 * seconds;
-
-  const int64_t tokens = config_.train.batch_size * config_.data.sequence_length;
   const bool applied = std::isfinite(norm_and_scale[1]);  // AdamW has changed nothing otherwise
-  state_.step += 1;
-  state_.tokens += tokens;
-  state_.samples = loader_->position();
-  state_.optimizer_step += applied;
-  state_.bad_steps += !applied;
-  state_.bad_steps_in_a_row = applied ? 0 : state_.bad_steps_in_a_row + 1;
+  count_step(applied);
 
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  seconds_per_step_ = seconds_per_step_ == 0 ? seconds : 0.95 * seconds_per_step_ + 0.05 * seconds;
   StepRecord record;
   record.step = state_.step;
   record.loss = double(loss_and_count[0]) / double(loss_and_count[1]);
   record.grad_norm = double(norm_and_scale[0]);
   record.lr = lr;
-  record.tokens_per_second = double(tokens) / seconds;
+  record.tokens_per_second = double(tokens_per_step()) / seconds;
   record.memory_bytes = int64_t(storage_.bytes());
   record.tokens = state_.tokens;
   record.eta_seconds = seconds_per_step_ * double(config_.train.steps - state_.step);
   record.skipped = !applied;
-  check(state_.bad_steps_in_a_row <= config_.train.max_bad_steps,
-        fmt::format(
-            "step {}: the loss or its gradient has not been finite for {} steps in a row "
-            "(train.max_bad_steps is {}); no such step was applied. Lower optim.lr, or look at the data",
-            state_.step, state_.bad_steps_in_a_row, config_.train.max_bad_steps));
   return record;
 }
 
-double Trainer::learning_rate_now() const {
-  return learning_rate(config_.schedule, config_.optim.lr, config_.train.steps, state_.step);
+void Trainer::accumulate_gradients() {
+  executable_->run(Phase::begin);
+  for (int64_t i = 0; i < loader_->micro_batches(); ++i) {
+    feed(storage_, loader_->next());
+    executable_->run(Phase::micro);
+  }
+}
+
+double Trainer::update_parameters() {
+  const double lr = learning_rate(config_.schedule, config_.optim.lr, config_.train.steps, state_.step);
+  const double t = double(state_.optimizer_step + 1);
+  const AdamWStep now{float(lr), float(1 - std::pow(config_.optim.beta1, t)),
+                      float(1 - std::pow(config_.optim.beta2, t))};
+  storage_.write(kStepValue, &now, sizeof now);
+  executable_->run(Phase::update);
+  return lr;
+}
+
+void Trainer::count_step(bool applied) {
+  state_.step += 1;
+  state_.tokens += tokens_per_step();
+  state_.samples = loader_->position();
+  state_.optimizer_step += applied;
+  state_.bad_steps += !applied;
+  state_.bad_steps_in_a_row = applied ? 0 : state_.bad_steps_in_a_row + 1;
+}
+
+void Trainer::stop_if_lost() const {
+  check(state_.bad_steps_in_a_row < config_.train.max_bad_steps,
+        fmt::format("step {}: the loss or its gradient has not been finite for {} steps in a row, which is "
+                    "train.max_bad_steps; none of them was applied. Lower optim.lr, or look at the data",
+                    state_.step, state_.bad_steps_in_a_row));
 }
 
 void Trainer::evaluate() {

@@ -30,9 +30,13 @@ class Trainer {
  private:
   void resume_or_begin(const std::function<void(const std::string&)>& say);
   StepRecord take_step();
+  void accumulate_gradients();
+  double update_parameters();  // returns the learning rate
+  void count_step(bool applied);
+  void stop_if_lost() const;  // throws Error after too many steps in a row that were not applied
   void evaluate();
   void save();
-  double learning_rate_now() const;
+  int64_t tokens_per_step() const { return config_.train.batch_size * config_.data.sequence_length; }
 
   const Config config_;
   RunData data_;
