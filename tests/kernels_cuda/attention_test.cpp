@@ -1,0 +1,192 @@
+#include "kernels/attention/attention.h"
+
+#include "kernels/attention/attention_cases.h"
+#include "kernels/common/error.h"
+#include "kernels/simt/device.h"
+#include "kernels/simt/session.h"
+#include "tests/support/catch.h"
+#include "tests/support/compare.h"
+
+using namespace genesis;
+
+namespace {
+
+AttentionProblem problem(const AttentionCase& c, DType dtype) {
+  AttentionProblem p(c, dtype, simt::kDeviceMemory);
+  p.take_workspaces(cuda::attention_forward_workspace(p.shape), cuda::attention_backward_workspace(p.shape),
+                    simt::kDeviceMemory);
+  return p;
+}
+
+void run(const AttentionProblem& p) {
+  cuda::attention_forward(p.forward(), {});
+  cuda::attention_backward(p.backward(), {});
+  simt::finish();
+}
+
+void check_results(const AttentionProblem& p) {
+  for (const auto& r : attention_forward_results(p)) CHECK(mismatch(r) == "");
+  for (const auto& r : attention_backward_results(p).results) CHECK(mismatch(r) == "");
+}
+
+// The case agrees with the reference, and has the same bits in every order.
+void check_case(const AttentionCase& c, DType dtype, const simt::SessionOptions& options = {}) {
+  INFO(c.name << ", " << name_of(dtype));
+  std::vector<double> out, d_qkv;
+  simt::in_all_orders(
+      [&](simt::Session&) {
+        const AttentionProblem p = problem(c, dtype);
+        run(p);
+        if (out.empty()) {
+          check_results(p);
+          out = p.out.to_double();
+          d_qkv = p.d_qkv.to_double();
+        }
+        CHECK(p.out.to_double() == out);
+        CHECK(p.d_qkv.to_double() == d_qkv);
+      },
+      options);
+}
+
+// The plain kernels share no memory between threads: nothing to race for.
+constexpr simt::SessionOptions kPlain = {.check_races = false, .count = false};
+
+}  // namespace
+
+TEST_CASE("attention: the CUDA kernels agree with the reference, in every order of threads") {
+  for (const auto& c :
+       {AttentionCase{"one token", 2, 1, 2, 1, 8}, AttentionCase{"a tile and one", 1, 65, 2, 1, 64},
+        AttentionCase{"a group of 3", 1, 130, 3, 1, 128}, AttentionCase{"odd head", 1, 97, 2, 2, 72},
+        AttentionCase{"documents", 1, 200, 2, 1, 32, 40, 4.0}}) {
+    check_case(c, DType::bf16);
+  }
+}
+
+TEST_CASE("attention: the plain CUDA kernels agree with the reference, in every order of threads") {
+  check_case({"one token", 2, 1, 2, 1, 8}, DType::f32, kPlain);
+  check_case({"a group of 3", 1, 40, 3, 1, 24}, DType::f32, kPlain);
+  check_case({"documents", 1, 70, 2, 1, 64, 20, 4.0}, DType::f32, kPlain);
+  check_case({"largest head", 1, 40, 2, 1, 256}, DType::bf16, kPlain);
+}
+
+TEST_CASE("attention: all cases on the CUDA kernels", "[long][.]") {
+  for (const auto& c : kAttentionCases) {
+    check_case(c, DType::bf16);
+    check_case(c, DType::f32, kPlain);
+  }
+}
+
+TEST_CASE("attention: the CUDA kernels take any first key a row, not only those of documents") {
+  simt::Session session;
+  const AttentionProblem p = problem({"any positions", 1, 200, 2, 1, 16, 1}, DType::bf16);
+  for (int64_t t = 0; t < p.c.T; ++t) {
+    p.positions.as<int32_t>()[t] =
+        int32_t(random_bits(3, 0, uint64_t(t)) % uint32_t(t + 1)) / (t % 3 ? 8 : 1);
+  }
+  run(p);
+  check_results(p);
+}
+
+TEST_CASE(
+    "attention: refused on CUDA: heads that are not a multiple, head sizes not of 8 or over 256, scale 0") {
+  const AttentionShape good = {1, 1, 2, 1, 64, DType::bf16, 1.f};
+  for (const auto& spoil :
+       {+[](AttentionShape& s) { s.KV = 3; }, +[](AttentionShape& s) { s.K = 60; },
+        +[](AttentionShape& s) { s.K = 264; }, +[](AttentionShape& s) { s.scale = 0.f; }}) {
+    AttentionShape s = good;
+    spoil(s);
+    CHECK_THROWS_AS(cuda::attention_forward({.shape = s}, {}), Error);
+    CHECK_THROWS_AS(cuda::attention_backward({.shape = s}, {}), Error);
+  }
+}
+
+namespace {
+
+constexpr int64_t kTile = 64, kStep = 32, kWarpRows = 16;
+
+// What the tiling says that a case takes, counted by walking the tiles. `pairs` are the tiles of 64 keys that
+// the forward's tiles of queries walk; steps are those of the backward's warps, of 16 rows against 32.
+struct Tiling {
+  int64_t tiles = 0, pairs = 0;
+  int64_t dq_steps = 0, dq_warp_steps = 0;
+  int64_t dkv_steps = 0, dkv_warp_steps = 0;
+
+  explicit Tiling(const AttentionProblem& p) : tiles((p.c.T + kTile - 1) / kTile) {
+    const int64_t T = p.c.T;
+    for (int64_t b = 0; b < p.c.B; ++b) {
+      for (int64_t tile = 0; tile < tiles; ++tile) {
+        const int64_t t0 = tile * kTile, end = std::min(t0 + kTile, T);
+        int64_t first = p.document_positions() ? T : 0;
+        for (int64_t t = t0; t < end && p.document_positions(); ++t) {
+          first = std::min(first, t - p.document_positions()[b * T + t]);
+        }
+        pairs += tile - first / kTile + 1;
+        for (int64_t key = first / kStep * kStep; key < end; key += kStep) {
+          ++dq_steps;
+          for (int64_t row = t0; row < t0 + kTile; row += kWarpRows) dq_warp_steps += key < row + kWarpRows;
+        }
+        for (int64_t key = first / kTile * kTile; key < t0 + kTile; key += kTile) {
+          for (int64_t t = t0; t < end; t += kStep) {
+            ++dkv_steps;
+            for (int64_t row = key; row < key + kTile; row += kWarpRows) dkv_warp_steps += t + kStep > row;
+          }
+        }
+      }
+    }
+    for (int64_t* n : {&pairs, &dq_steps, &dq_warp_steps, &dkv_steps, &dkv_warp_steps}) *n *= p.c.H;
+  }
+};
+
+int64_t sectors_of_rows(int64_t rows, int64_t K) { return rows * K * 2 / 32; }
+
+// Sectors that 16-byte accesses read, which are all but those of statistics and positions.
+int64_t wide_reads(const simt::LaunchReport& r) {
+  int64_t n = 0;
+  for (const auto& s : r.sites) {
+    if (s.space == simt::Space::global && s.kind != "store" && s.bytes == 16) n += s.sectors;
+  }
+  return n;
+}
+
+void check_writes(const simt::LaunchReport& r, int64_t wide_sectors) {
+  for (const auto& s : r.sites) {
+    if (s.space == simt::Space::global && s.kind == "store" && s.bytes == 16)
+      CHECK(s.sectors == wide_sectors);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("attention: products, traffic and bank conflicts on CUDA are those of the tiling") {
+  for (const auto& c :
+       {AttentionCase{"head of 128", 1, 192, 4, 2, 128}, AttentionCase{"head of 64", 2, 192, 2, 1, 64},
+        AttentionCase{"documents", 1, 448, 2, 1, 64, 100}}) {
+    INFO(c.name);
+    simt::Session session;
+    const AttentionProblem p = problem(c, DType::bf16);
+    const Tiling tiling(p);
+    run(p);
+    for (const auto& r : session.reports()) CHECK(r.bank_conflicts() == 0);
+
+    // An mma is 16 rows by 8 columns by 16 terms; a product of 16 by n by K takes n K / 128.
+    const int64_t K = c.K, rows = c.B * c.H * c.T, key_rows = c.B * c.KV * c.T;
+    const auto& forward = session.report("attention_forward");
+    CHECK(forward.mma == tiling.pairs * 4 * 2 * kTile * K / 128);
+    CHECK(wide_reads(forward) == sectors_of_rows(rows + tiling.pairs * 2 * kTile, K));
+    check_writes(forward, sectors_of_rows(rows, K));
+
+    const auto& dq = session.report("attention_dq");
+    CHECK(dq.mma == tiling.dq_warp_steps * 3 * kStep * K / 128);
+    CHECK(wide_reads(dq) == sectors_of_rows(3 * rows + tiling.dq_steps * 2 * kStep, K));
+    check_writes(dq, sectors_of_rows(rows, K));
+
+    const auto& dkv = session.report("attention_dkv");
+    CHECK(dkv.mma == tiling.dkv_warp_steps * 4 * kStep * K / 128);
+    CHECK(wide_reads(dkv) == sectors_of_rows(2 * key_rows + tiling.dkv_steps * 2 * kStep, K));
+    check_writes(dkv, sectors_of_rows(2 * key_rows, K));  // dk and dv
+
+    if (c.document) {  // tiles really are skipped
+      CHECK(tiling.pairs < c.B * c.H * tiling.tiles * (tiling.tiles + 1) / 2);
+    }
+  }
+}
