@@ -63,9 +63,9 @@ TEST_CASE("models: the configs have exactly the parameters that the design says"
   CHECK(parameter_count(model_of("nano_1b")) == 1'076'700'672);
   CHECK(parameter_count(model_of("nano_1b_recurrent")) == 1'076'700'672);
   // V D + layers (2 D + D (H + 2 KV) K + H K D + 3 D F) + D
-  const int64_t layer = 2 * 256 + 256 * (4 + 2 * 2) * 64 + 4 * 64 * 256 + 3 * 256 * 704;
-  CHECK(parameter_count(model_of("quickstart")) == 4096 * 256 + 6 * layer + 256);
-  CHECK(parameter_count(model_of("quickstart_recurrent")) == 4096 * 256 + 6 * layer + 256);
+  const int64_t layer = 2 * 192 + 192 * (3 + 2 * 3) * 64 + 3 * 64 * 192 + 3 * 192 * 512;
+  CHECK(parameter_count(model_of("quickstart")) == 4096 * 192 + 6 * layer + 192);
+  CHECK(parameter_count(model_of("quickstart_recurrent")) == 4096 * 192 + 6 * layer + 192);
 }
 
 TEST_CASE("models: parameters by name and shape") {
