@@ -23,7 +23,7 @@ namespace genesis::bench {
 struct Prepared {
   std::function<void()> call;
   double bytes = 0;  // a call has to move: inputs read once, outputs written once
-  double flops = 0;  // of matrix products and attention, which they bound and not the bytes
+  double flops = 0;  // of its matrix products, if these bound the call and not its bytes
 };
 
 struct KernelBench {
@@ -138,6 +138,7 @@ class KernelBenches {
   }
 
   void attention(const AttentionCase& c, DType dtype) {
+    const int64_t largest_array = c.B * c.T * (c.H + 2 * c.KV) * c.K;
     const auto problem = [c, dtype] {
       auto p = std::make_shared<AttentionProblem>(c, dtype, Device::memory());
       p->take_workspaces(Device::attention_forward_workspace(p->shape),
@@ -145,7 +146,6 @@ class KernelBenches {
       Device::attention_forward(p->forward());  // its outputs are the backward's inputs
       return p;
     };
-    const int64_t largest_array = c.B * c.T * (c.H + 2 * c.KV) * c.K;
     add("attention_forward", c.name, dtype, largest_array, [problem] {
       const auto p = problem();
       return Prepared{[p] { Device::attention_forward(p->forward()); }, 0, p->forward_flops()};
@@ -188,10 +188,5 @@ class KernelBenches {
 
   std::vector<KernelBench> list_;
 };
-
-// Registers a device's kernels with Google Benchmark. Each reports bytes/s or FLOP/s, and as `of_roof` the
-// fraction of what a large copy or a large matrix product of its type reached in the same run.
-inline constexpr const char* kOfRoof = "of_roof";
-void register_cpu_kernels();
 
 }  // namespace genesis::bench
