@@ -8,6 +8,7 @@
 
 #include "apps/main.h"
 #include "bench/kernels/register.h"
+#include "bench/kernels/roofline.h"
 #include "kernels/common/error.h"
 
 using namespace genesis;
@@ -88,16 +89,33 @@ void compare(const Fractions& baseline, const Fractions& found) {
   check(slower == 0, fmt::format("{} kernels lost more than {:.0f}%", slower, 100 * kAllowedLoss));
 }
 
+// What the card allows the given configs, and then what every card does.
+void print_roofline(const std::string& card, const std::vector<std::string>& paths) {
+  check(!paths.empty(),
+        "--model needs the configs to count: bench_kernels --model sm_89 --config configs/*.yaml");
+  std::vector<Config> configs;
+  for (const std::string& path : paths) configs.push_back(load_config(path));
+  for (size_t i = 0; i < configs.size(); ++i) {
+    fmt::print("{}\n{}\n", paths[i], bench::roofline(configs[i], bench::card_named(card)));
+  }
+  fmt::print("tokens/s at most\n{}", bench::roofline_of_cards(configs));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app("Measures every kernel against a large copy and a large matrix product.", "bench_kernels");
   app.footer("Google Benchmark's flags are taken too, as in --benchmark_filter=rmsnorm.");
-  std::string baseline, output;
+  std::string baseline, output, card;
+  std::vector<std::string> configs;
   app.add_option("--check", baseline, "fail if a kernel lost 5% of its fraction in this baseline");
   app.add_option("--save", output, "write the fractions as a baseline");
+  app.add_option("--model", card,
+                 "measure nothing: print the least time that a card's rates allow each kernel of a step");
+  app.add_option("--config", configs, "with --model: the configs whose steps are counted");
   app.allow_extras();
   return run_main(app, argc, argv, [&] {
+    if (!card.empty()) return print_roofline(card, configs);
     take_benchmark_flags(app.remaining());
     const Fractions before = baseline.empty() ? Fractions() : load(baseline);
     bench::add_cpu_kernels();
