@@ -55,6 +55,7 @@ namespace cpu {
 void attention_forward(const AttentionForward& a);
 void attention_backward(const AttentionBackward& a);
 void attention_cached(const AttentionCached& a);
+// For thread_count() threads: a share each. The results do not depend on how many there are.
 size_t attention_forward_workspace(const AttentionShape& s);
 size_t attention_backward_workspace(const AttentionShape& s);
 }  // namespace cpu

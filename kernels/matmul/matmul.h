@@ -10,7 +10,7 @@ namespace genesis {
 
 struct MatMulShape {
   int64_t M = 0, N = 0, K = 0;
-  bool transpose_a = false;      // A is stored [K, M]
+  bool transpose_a = false;      // A is stored [K, M]; c is f32 then
   bool transpose_b = false;      // B is stored [N, K]
   DType a = DType::bf16, b = DType::bf16, c = DType::bf16;  // A and B have one type
   bool accumulate = false;       // C += ; c is f32 then
@@ -18,7 +18,8 @@ struct MatMulShape {
 
 namespace cpu {
 
-// A product of one shape, prepared once and run many times.
+// A product of one shape, prepared once and run many times, one call at a time (it keeps scratch memory). The
+// result has the same bits with any number of threads.
 class MatMul {
  public:
   explicit MatMul(const MatMulShape& shape);
