@@ -68,20 +68,22 @@ struct QueryTile {
   bool diagonal(int64_t key_tile) const { return key_tile * kTile == t0; }
   bool masked(int64_t key_tile) const { return diagonal(key_tile) || key_tile * kTile < first_max; }
 
-  // Sets the tile's elements [key, query] where the query does not see the key.
-  void mask(int64_t key_tile, float value, float* tile) const {
+  // Sets the scores [key, query] where the query does not see the key to -infinity: exp makes them 0.
+  void mask(int64_t key_tile, float* scores) const {
+    constexpr float kUnseen = -std::numeric_limits<float>::infinity();
     for (int64_t s = 0; s < kTile; ++s) {
       const int32_t key = int32_t(key_tile * kTile + s);
 #pragma omp simd
       for (int64_t t = 0; t < kTile; ++t) {
         const bool seen = first[t] <= key && key <= int32_t(t0 + t);
-        tile[s * kTile + t] = seen ? tile[s * kTile + t] : value;
+        scores[s * kTile + t] = seen ? scores[s * kTile + t] : kUnseen;
       }
     }
   }
 };
 
-// C[key, query] = sum over the head of A[key] . B[query].
+// C[key, query] = sum over the head of A[key] . B[query]. On the diagonal, what is left out is read by no
+// product that follows.
 template <class W>
 void multiply_heads(const QueryTile& q, int64_t K, bool diagonal, const typename W::Word* a,
                     const typename W::Word* b, float* c) {
@@ -165,7 +167,7 @@ void forward_tile(const ForwardScratch<W>& m, const AttentionShape& s, const Que
   for (int64_t key = q.key_begin; key * kTile <= q.t0; ++key) {
     const bool diagonal = q.diagonal(key);
     multiply_heads<W>(q, s.K, diagonal, m.keys + key * kTile * s.K / W::kTerms, m.query, m.scores);
-    if (q.masked(key)) q.mask(key, -std::numeric_limits<float>::infinity(), m.scores);
+    if (q.masked(key)) q.mask(key, m.scores);
     const int64_t keys = diagonal ? q.padded_rows : kTile;
     softmax_tile(m, keys, q.columns, s.scale);
     const Broadcast<typename W::Word> p = {m.p, 1, kTile};
@@ -299,10 +301,7 @@ void backward_tile(const BackwardScratch<W>& m, const AttentionShape& s, const Q
     const int64_t keys = diagonal ? q.padded_rows : kTile, at = key * kTile * s.K / W::kTerms;
     multiply_heads<W>(q, s.K, diagonal, m.keys + at, m.query, m.scores);
     multiply_heads<W>(q, s.K, diagonal, m.values + at, m.d_out, m.dp);
-    if (q.masked(key)) {
-      q.mask(key, -std::numeric_limits<float>::infinity(), m.scores);
-      q.mask(key, 0.f, m.dp);
-    }
+    if (q.masked(key)) q.mask(key, m.scores);
     softmax_backward_tile(m, keys, q.columns, s.scale);
     if (diagonal) {
       multiply_gradients<W, Skip::terms_before_row, Skip::terms_after_row>(m, s, q, key, keys);
