@@ -25,4 +25,13 @@ void parallel_for(int64_t n, const Body& body) {
 // The number of blocks of `block` rows that cover `rows`.
 constexpr int64_t block_count(int64_t rows, int64_t block) { return (rows + block - 1) / block; }
 
+// Calls body(r) for r in [0, rows), in tasks of `block` rows.
+template <class Body>
+void parallel_for_rows(int64_t rows, int64_t block, const Body& body) {
+  parallel_for(block_count(rows, block), [&](int64_t i) {
+    const int64_t end = std::min(rows, (i + 1) * block);
+    for (int64_t r = i * block; r < end; ++r) body(r);
+  });
+}
+
 }  // namespace genesis

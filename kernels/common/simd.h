@@ -99,12 +99,21 @@ inline void store_vector(T* p, Vector v, int n) {
   std::memcpy(p, lanes, size_t(n) * sizeof(T));
 }
 
+// b where a or b is a NaN.
 inline Vector min(Vector a, Vector b) { return a < b ? a : b; }
 inline Vector max(Vector a, Vector b) { return a > b ? a : b; }
 
 inline Vector sqrt(Vector v) {
   for (int i = 0; i < kLanes; ++i) v[i] = std::sqrt(v[i]);
   return v;
+}
+
+// sum[i] += x[i] for i in [0, n).
+template <class T>
+inline void add_to(float* sum, const T* x, int64_t n) {
+  for_vectors(n, [&](int64_t i, auto lanes) {
+    store_vector(sum + i, load_vector(sum + i, lanes) + load_vector(x + i, lanes), lanes);
+  });
 }
 
 // op over the lanes, by halves.

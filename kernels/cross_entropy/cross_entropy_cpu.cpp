@@ -55,10 +55,7 @@ void cross_entropy(const CrossEntropy& a) {
   require(a.stride >= a.V, "cross_entropy: stride is less than V");
   with_float_type(a.logits_dtype, [&](auto t) {
     with_float_type(a.d_logits_dtype, [&](auto g) {
-      parallel_for(block_count(a.rows, kRowBlock), [&](int64_t block) {
-        const int64_t end = std::min(a.rows, (block + 1) * kRowBlock);
-        for (int64_t r = block * kRowBlock; r < end; ++r) row<decltype(t), decltype(g)>(a, r);
-      });
+      parallel_for_rows(a.rows, kRowBlock, [&](int64_t r) { row<decltype(t), decltype(g)>(a, r); });
     });
   });
   for (int64_t r = 0; r < a.rows; ++r) {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cassert>
 
 #include "kernels/common/dispatch.h"
@@ -23,13 +24,6 @@ void sort_by_token(int64_t rows, int64_t V, const int32_t* tokens, int32_t* firs
   for (int64_t r = 0; r < rows; ++r) order[first[tokens[r]]++] = int32_t(r);
 }
 
-template <class T>
-void add_row(int64_t D, const T* row, float* sum) {
-  for_vectors(D, [&](int64_t d, auto lanes) {
-    store_vector(sum + d, load_vector(sum + d, lanes) + load_vector(row + d, lanes), lanes);
-  });
-}
-
 }  // namespace
 
 void embedding_forward(const EmbeddingForward& a) {
@@ -37,12 +31,9 @@ void embedding_forward(const EmbeddingForward& a) {
     using T = decltype(t);
     const T* table = static_cast<const T*>(a.table);
     T* y = static_cast<T*>(a.y);
-    parallel_for(block_count(a.rows, kRowBlock), [&](int64_t block) {
-      const int64_t end = std::min(a.rows, (block + 1) * kRowBlock);
-      for (int64_t r = block * kRowBlock; r < end; ++r) {
-        assert(a.tokens[r] >= 0 && a.tokens[r] < a.V);
-        std::copy_n(table + a.tokens[r] * a.D, a.D, y + r * a.D);
-      }
+    parallel_for_rows(a.rows, kRowBlock, [&](int64_t r) {
+      assert(a.tokens[r] >= 0 && a.tokens[r] < a.V);
+      std::copy_n(table + a.tokens[r] * a.D, a.D, y + r * a.D);
     });
   });
 }
@@ -58,15 +49,13 @@ void embedding_backward(const EmbeddingBackward& a) {
   with_float_type(a.dtype, [&](auto t) {
     using T = decltype(t);
     const T* dy = static_cast<const T*>(a.dy);
-    // A task adds all rows of the tokens whose first row lies in its block of the order.
-    parallel_for(block_count(a.rows, kRowBlock), [&](int64_t block) {
-      const int64_t end = std::min(a.rows, (block + 1) * kRowBlock);
-      for (int64_t i = block * kRowBlock; i < end; ++i) {
-        const int32_t token = a.tokens[order[i]];
-        if (i > 0 && a.tokens[order[i - 1]] == token) continue;
-        float* sum = a.d_table + token * a.D;
-        for (int64_t j = i; j < a.rows && a.tokens[order[j]] == token; ++j)
-          add_row(a.D, dy + order[j] * a.D, sum);
+    // The first of a token's rows in the order brings the others along.
+    parallel_for_rows(a.rows, kRowBlock, [&](int64_t i) {
+      const int32_t token = a.tokens[order[i]];
+      if (i > 0 && a.tokens[order[i - 1]] == token) return;
+      float* sum = a.d_table + token * a.D;
+      for (int64_t j = i; j < a.rows && a.tokens[order[j]] == token; ++j) {
+        add_to(sum, dy + order[j] * a.D, a.D);
       }
     });
   });

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/common/dispatch.h"
@@ -89,10 +90,7 @@ void rmsnorm_forward(const RmsNormForward& a) {
   require(!a.residual || a.h, "rmsnorm_forward with a residual needs h");
   with_float_type(a.dtype, [&](auto t) {
     using T = decltype(t);
-    parallel_for(block_count(a.rows, kRowBlock), [&](int64_t block) {
-      const int64_t end = std::min(a.rows, (block + 1) * kRowBlock);
-      for (int64_t r = block * kRowBlock; r < end; ++r) forward_row<T>(a, r);
-    });
+    parallel_for_rows(a.rows, kRowBlock, [&](int64_t r) { forward_row<T>(a, r); });
   });
 }
 
@@ -121,9 +119,7 @@ void rmsnorm_backward(const RmsNormBackward& a) {
   parallel_for(block_count(a.D, kColumnBlock), [&](int64_t c) {
     const int64_t begin = c * kColumnBlock, end = std::min(a.D, begin + kColumnBlock);
     for (int64_t block = 0; block < blocks; ++block) {
-      const float* partial = partials + block * a.D;
-#pragma omp simd
-      for (int64_t d = begin; d < end; ++d) a.d_weight[d] += partial[d];
+      add_to(a.d_weight + begin, partials + block * a.D + begin, end - begin);
     }
   });
 }

@@ -15,13 +15,13 @@ constexpr int64_t kRowBlock = 16;  // rows of one task
 // No clamp is a clamp that nothing reaches.
 float limit_of(float clamp) { return clamp > 0 ? clamp : std::numeric_limits<float>::infinity(); }
 
-// Gate and up within their limits, and the sigmoid of the gate.
+// Gate and up within their limits (a NaN stays one), and the sigmoid of the gate.
 struct Clamped {
   Vector gate, up, sigmoid;
 
   Clamped(Vector gate_in, Vector up_in, float limit)
-      : gate(min(gate_in, broadcast(limit))),
-        up(max(min(up_in, broadcast(limit)), broadcast(-limit))),
+      : gate(min(broadcast(limit), gate_in)),
+        up(max(broadcast(-limit), min(broadcast(limit), up_in))),
         sigmoid(fast_sigmoid(gate)) {}
 };
 
@@ -41,18 +41,9 @@ void backward_row(int64_t F, float limit, const T* dy, const T* gate, const T* u
     const Clamped c(gate_i, up_i, limit);
     const Vector silu = c.gate * c.sigmoid;
     const Vector silu_slope = c.sigmoid + silu * (1.f - c.sigmoid);
-    store_vector(d_gate + i, gate_i < limit ? dy_i * c.up * silu_slope : Vector{}, lanes);
-    store_vector(d_up + i, max(up_i, -up_i) < limit ? dy_i * silu : Vector{}, lanes);
+    store_vector(d_gate + i, gate_i >= limit ? Vector{} : dy_i * c.up * silu_slope, lanes);
+    store_vector(d_up + i, max(up_i, -up_i) >= limit ? Vector{} : dy_i * silu, lanes);
     if constexpr (kStoreY) store_vector(y + i, silu * c.up, lanes);
-  });
-}
-
-// Calls body(r) for each row.
-template <class Body>
-void for_rows(int64_t rows, const Body& body) {
-  parallel_for(block_count(rows, kRowBlock), [&](int64_t block) {
-    const int64_t end = std::min(rows, (block + 1) * kRowBlock);
-    for (int64_t r = block * kRowBlock; r < end; ++r) body(r);
   });
 }
 
@@ -62,7 +53,7 @@ void swiglu_forward(const SwiGluForward& a) {
   const float limit = limit_of(a.clamp);
   with_float_type(a.dtype, [&](auto t) {
     using T = decltype(t);
-    for_rows(a.rows, [&](int64_t r) {
+    parallel_for_rows(a.rows, kRowBlock, [&](int64_t r) {
       const T* gate = static_cast<const T*>(a.gate_up) + r * 2 * a.F;
       forward_row(a.F, limit, gate, gate + a.F, static_cast<T*>(a.y) + r * a.F);
     });
@@ -73,7 +64,7 @@ void swiglu_backward(const SwiGluBackward& a) {
   const float limit = limit_of(a.clamp);
   with_float_type(a.dtype, [&](auto t) {
     using T = decltype(t);
-    for_rows(a.rows, [&](int64_t r) {
+    parallel_for_rows(a.rows, kRowBlock, [&](int64_t r) {
       const T* dy = static_cast<const T*>(a.dy) + r * a.F;
       const T* gate = static_cast<const T*>(a.gate_up) + r * 2 * a.F;
       T* d_gate = static_cast<T*>(a.d_gate_up) + r * 2 * a.F;

@@ -47,6 +47,23 @@ TEST_CASE("swiglu: no gradient passes a limit that was reached") {
   CHECK(p.d_gate_up.get(41) == 0);
 }
 
+TEST_CASE("swiglu: a NaN comes through, with a clamp too") {
+  for (const float clamp : {0.f, 2.f}) {
+    SwiGluProblem p({"NaN", 1, 40, clamp}, DType::f32);
+    p.gate_up.set(20, NAN);
+    p.gate_up.set(40 + 30, NAN);
+    cpu::swiglu_forward(p.forward());
+    cpu::swiglu_backward(p.backward());
+    for (const int64_t i : {20, 30}) {
+      CHECK(std::isnan(p.y.get(i)));
+      CHECK(std::isnan(p.y_again.get(i)));
+    }
+    CHECK(std::isnan(p.d_gate_up.get(20)));
+    CHECK(std::isnan(p.d_gate_up.get(30)));
+    CHECK(std::isnan(p.d_gate_up.get(40 + 20)));
+  }
+}
+
 TEST_CASE("swiglu: the gradient may take the inputs' place, and the output is optional") {
   const SwiGluCase c = {"alias", 5, 33, 2.f};
   for (const DType dtype : {DType::f32, DType::bf16}) {
