@@ -1,19 +1,18 @@
 // genesis_tokenize: trains a tokenizer, encodes text to token datasets, and decodes them.
-#include <CLI/CLI.hpp>
-#include <exception>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
+#include <optional>
 
+#include "apps/main.h"
 #include "io/encode.h"
 #include "io/format.h"
 #include "io/progress.h"
 #include "kernels/common/error.h"
 
-namespace {
-
 using namespace genesis;
 namespace fs = std::filesystem;
+
+namespace {
 
 struct Options {
   CorpusOptions corpus;
@@ -141,9 +140,11 @@ void add_corpus_options(CLI::App* command, Options& o) {
       ->check(CLI::Range(0.0, 0.99));
 }
 
-int run(int argc, char** argv) {
+}  // namespace
+
+int main(int argc, char** argv) {
   Options o;
-  CLI::App app("Trains a tokenizer, encodes text to token datasets, and decodes them.", "genesis_tokenize");
+  CLI::App app{"Trains a tokenizer, encodes text to token datasets, and decodes them.", "genesis_tokenize"};
   app.require_subcommand(1);
 
   CLI::App* to_train = app.add_subcommand("train", "Learn a tokenizer from text");
@@ -185,25 +186,10 @@ int run(int argc, char** argv) {
   for (CLI::App* command : {to_train, to_encode, to_decode}) {
     command->add_flag("--force", o.force, "Replace what is there");
   }
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error);
-  }
-  o.corpus.separator = unescaped(o.corpus.separator);
-  if (*to_train) train(o);
-  if (*to_encode) encode(o);
-  if (*to_decode) decode(o);
-  return 0;
-}
-
-}  // namespace
-
-int main(int argc, char** argv) {
-  try {
-    return run(argc, argv);
-  } catch (const std::exception& error) {
-    std::cerr << "genesis_tokenize: " << error.what() << "\n";
-    return 1;
-  }
+  return run_main(app, argc, argv, [&] {
+    o.corpus.separator = unescaped(o.corpus.separator);
+    if (*to_train) train(o);
+    if (*to_encode) encode(o);
+    if (*to_decode) decode(o);
+  });
 }

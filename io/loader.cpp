@@ -55,6 +55,12 @@ void fill(Batch& batch, int64_t row, const TokenDataset& data, int64_t begin, bo
   batch.targets_counted += std::max<int64_t>(count - context, 0);
 }
 
+// The stream of random numbers that orders a dataset in an epoch. The first bit keeps it apart from the
+// streams of other uses of the run's seed.
+uint64_t stream(int dataset, int64_t epoch) {
+  return uint64_t(1) << 63 | uint64_t(dataset) << 40 | uint64_t(epoch);
+}
+
 void check_ranks(const LoaderOptions& o) {
   check(o.T > 0 && o.micro_batch > 0, "the sequence length and the micro-batch must be positive");
   require(o.ranks > 0 && o.rank >= 0 && o.rank < o.ranks, "a rank outside [0, ranks)");
@@ -119,9 +125,9 @@ Batch Loader::make(int64_t micro_step) const {
   for (int64_t row = 0; row < o.micro_batch; ++row) {
     const auto [dataset, index] = mixture_.sample(first + row);
     const int64_t samples = samples_[dataset], epoch = index / samples;
-    const uint64_t key = mix(mix(o.seed, uint64_t(dataset)), uint64_t(epoch));
-    const int64_t sample = int64_t(permute(index % samples, samples, key));
-    fill(batch, row, *datasets_[dataset].data, sample * o.T, o.document_mask);
+    const uint64_t sample =
+        permute(uint64_t(index % samples), uint64_t(samples), o.seed, stream(dataset, epoch));
+    fill(batch, row, *datasets_[size_t(dataset)].data, int64_t(sample) * o.T, o.document_mask);
   }
   return batch;
 }

@@ -2,8 +2,8 @@
 //
 // Sample i of a dataset predicts its tokens [i T, (i + 1) T): its targets are those tokens, its inputs the
 // tokens one before each, where the end-of-document id stands before the first. So every document, the first
-// too, is predicted from the end-of-document id on, that id included at its end, and generation starts from
-// it.
+// too, is predicted whole, from the end-of-document id before it to the one at its end, and generation starts
+// with that id.
 //
 // With a document mask, a token belongs to the document of its target: the end-of-document id opens the next
 // document at position 0, and nothing is predicted from another document's tokens. Positions count from
@@ -11,7 +11,7 @@
 //
 // Training reads an endless sequence of samples, numbered by one integer n. n determines everything: the
 // mixture says which dataset it comes from and how many samples that dataset has given before (mixture.h);
-// that count says the epoch and the place in it; a permutation keyed by (seed, dataset, epoch) says the
+// that count says the epoch and the place in it; a permutation named by (seed, dataset, epoch) says the
 // sample (permutation.h). Nothing depends on ranks or micro-batches, so the global batch at a step holds the
 // same samples for any number of ranks.
 #pragma once
@@ -56,12 +56,11 @@ class Loader {
  public:
   Loader(std::vector<WeightedDataset> datasets, const LoaderOptions& options);
 
-  // This rank's next micro-batch, valid until the next call. A global batch is batch_size / (ranks *
-  // micro_batch) of them. Made ahead in a background thread; an error there is thrown here.
+  // This rank's next micro-batch, valid until the next call. Made ahead in a background thread; an error
+  // there is thrown here.
   const Batch& next();
-  int64_t micro_batches() const;  // of one rank in a global batch
-  // Samples of all ranks in the global batches handed out whole, first_sample included: the loader's whole
-  // state.
+  int64_t micro_batches() const;  // of one rank in a global batch: batch_size / (ranks * micro_batch)
+  // first_sample and the samples of all global batches handed out whole: the loader's entire state.
   int64_t position() const;
 
  private:

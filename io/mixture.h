@@ -14,8 +14,8 @@ struct MixtureSample {
 
 // A function of the sample's number alone. The dataset of the largest weight takes the samples at which its
 // share of the count passes a half-integer; the next takes its share of what is left in the same way; and so
-// on. After any n samples a dataset has given weight x n of them, to within 1 for up to three datasets and (1
-// + ln k) / 2 + 1/2 for k.
+// on. After any n samples a dataset has given its weight's share of them, to within 1 for up to three
+// datasets and 1 + ln(k) / 2 for k.
 class Mixture {
  public:
   explicit Mixture(const std::vector<double>& weights);  // positive; need not sum to 1

@@ -25,10 +25,9 @@ class SentencePieceProcessor;
 namespace genesis {
 
 struct TokenizerOptions {
-  int vocab_size = 4096;  // pieces in all: 2 control, 256 byte, the rest learned
-  double character_coverage =
-      0.9995;  // share of the text's characters with a piece of their own; the rest is bytes
-  bool split_by_whitespace = true;         // a piece holds at most one word, with the space before it
+  int vocab_size = 4096;                   // pieces in all: 2 control, 256 byte, the rest learned
+  double character_coverage = 0.9995;      // the share of the characters that get a piece; the rest is bytes
+  bool split_by_whitespace = true;         // a piece is in one word, with the space before it
   bool split_digits = true;                // a digit is always a piece of its own
   int max_piece_length = 16;               // characters
   int64_t max_bytes = int64_t(512) << 20;  // of text to learn from; a longer corpus is sampled evenly
@@ -37,7 +36,7 @@ struct TokenizerOptions {
 class Tokenizer {
  public:
   // Reads a SentencePiece model. Throws Error, naming the file, unless it is one that keeps the promise
-  // above: BPE, all 256 byte pieces, identity normalisation, no dummy prefix, spaces kept, an end-of-document
+  // above: all 256 byte pieces, identity normalisation, no dummy prefix, spaces kept, an end-of-document
   // (eos) piece.
   explicit Tokenizer(const std::filesystem::path& model);
   ~Tokenizer();
@@ -57,8 +56,8 @@ class Tokenizer {
   // The ids of valid UTF-8 text, no end of document added. May be called from any number of threads.
   std::vector<int32_t> encode(std::string_view text) const;
 
-  // The bytes that the ids stand for; control pieces stand for none. Throws Error on an id outside [0,
-  // vocab_size). Ids that a model made up need not be whole UTF-8: see StreamDecoder.
+  // The bytes that the ids stand for; control pieces stand for none. Throws Error on an id outside
+  // [0, vocab_size). Ids that a model made up need not be whole UTF-8: see StreamDecoder.
   std::string decode(std::span<const int32_t> ids) const;
   const std::string& piece(int32_t id) const;
 
@@ -77,7 +76,6 @@ class Tokenizer {
   std::filesystem::path path_;
   std::string hash_;
   int32_t eod_ = -1;
-  int32_t first_byte_ = -1;          // id of the piece <0x00>; the other 255 follow it
   std::vector<std::string> pieces_;  // the bytes each id stands for
   std::array<int32_t, 256> byte_ids_{};
   // Characters that stand side by side in a piece, and the ASCII ones of them again, for speed.
