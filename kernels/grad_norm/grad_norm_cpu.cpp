@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "kernels/common/chunks.h"
 #include "kernels/grad_norm/grad_norm.h"
@@ -36,8 +37,7 @@ void grad_norm(const GradNorm& a) {
                       [&](const GradTensor& t, int64_t begin, int64_t end, int64_t number) {
                         partials[number] = sum_of_squares(t.grad + begin, end - begin);
                       });
-  double sum = 0;
-  for (int64_t i = 0; i < chunk_count(a.tensors, a.count, kChunk); ++i) sum += partials[i];
+  const double sum = std::accumulate(partials, partials + chunk_count(a.tensors, a.count, kChunk), 0.0);
 
   const double norm = std::sqrt(sum) / valid;
   const double clip = a.max_norm > 0 && norm > a.max_norm ? a.max_norm / norm : 1.0;
