@@ -68,7 +68,8 @@ inline std::vector<Result> swiglu_forward_results(const SwiGluProblem& p) {
   const auto gate_up = p.gate_up.to_double();
   std::vector<double> y(size_t(p.y.size()));
   ref::swiglu_forward(p.c.rows, p.c.F, p.c.clamp, gate_up.data(), y.data());
-  // No sum, so no cancellation: the error is relative. A sigmoid below the smallest normal number may be lost.
+  // No sum, so no cancellation: the error is relative. A sigmoid below the smallest normal number may be
+  // lost.
   const double relative = unit_roundoff(p.dtype) + kSwiGluRoundings * unit_roundoff(DType::f32);
   const double lost = 0x1p-126 * largest(gate_up) * largest(gate_up);
   return {{"y", &p.y, std::move(y), {relative, lost}}};
