@@ -4,4 +4,4 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh
 scripts/build.sh -DGENESIS_WERROR=ON
-ctest --test-dir build --output-on-failure -j "$(nproc)" -LE long "$@"
+ctest --test-dir build --output-on-failure -j "$(nproc)" "$@"
