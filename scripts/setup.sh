@@ -5,7 +5,7 @@ set -euo pipefail
 
 packages=(
   g++ cmake ninja-build ccache
-  libdnnl-dev libsentencepiece-dev libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev
+  libdnnl-dev libsentencepiece-dev libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libfmt-dev
   libxxhash-dev libsimdjson-dev zlib1g-dev libzstd-dev libboost-context-dev
   catch2 libbenchmark-dev
 )
