@@ -61,18 +61,12 @@ struct RopeProblem {
   double bytes() const { return 2.0 * double(c.rows) * double((c.H + c.KV) * c.K) * double(size_of(dtype)); }
 };
 
-// The relative error of an angle in radians that a device computes in fp32: a frequency's rounding and a
-// product's.
-inline constexpr double kFp32AngleError = 2 * 0x1p-24;
-
-// Call before the rotation. `angle_error` is relative to the angle.
-inline Result rope_result(const RopeProblem& p, double angle_error) {
+// Call before the rotation. Angles count as exact: every device takes them from frequencies in double.
+inline Result rope_result(const RopeProblem& p) {
   auto expected = p.qkv.to_double();
   const double largest_pair = 2 * largest(expected);
   ref::rope(p.rope(), expected.data());
-  Tolerance tolerance = rounding_tolerance(p.dtype, largest_pair, 2);
-  tolerance.absolute += largest_pair * angle_error * double(p.c.farthest - 1);
-  return {"qkv", &p.qkv, std::move(expected), tolerance};
+  return {"qkv", &p.qkv, std::move(expected), rounding_tolerance(p.dtype, largest_pair, 2)};
 }
 
 }  // namespace genesis
