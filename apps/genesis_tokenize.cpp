@@ -5,7 +5,6 @@
 
 #include "apps/main.h"
 #include "io/encode.h"
-#include "io/format.h"
 #include "io/progress.h"
 #include "kernels/common/error.h"
 

@@ -1,5 +1,4 @@
 // genesis_train CONFIG: trains what the config describes.
-#include <fmt/format.h>
 
 #include <atomic>
 #include <csignal>

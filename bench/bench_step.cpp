@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
-#include <numeric>
 
 #include "apps/main.h"
 #include "apps/train/training_graph.h"

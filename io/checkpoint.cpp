@@ -11,7 +11,6 @@
 #include <filesystem>
 #include <map>
 #include <system_error>
-#include <utility>
 #include <vector>
 
 #include "io/checkpoint_state.h"

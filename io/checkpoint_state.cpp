@@ -4,7 +4,6 @@
 
 #include <span>
 #include <type_traits>
-#include <utility>
 
 #include "io/json.h"
 #include "kernels/common/error.h"

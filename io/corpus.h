@@ -2,12 +2,10 @@
 //
 // Plain text: a file is a document, or a separator stands between documents. JSONL (.jsonl or .ndjson, told
 // by the name): a line is a document, its text in one string field; a line is held whole. Both may be
-// compressed
-// (.gz, .zst). Documents without text are left out. Text comes as it is, line ends and all.
+// compressed (.gz, .zst). Documents without text are left out. Text comes as it is, line ends and all.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>

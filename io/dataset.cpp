@@ -1,7 +1,6 @@
 #include "io/dataset.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "io/json.h"

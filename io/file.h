@@ -1,4 +1,4 @@
-// Files as this library reads and writes them: mapped for reading; written with a checksum on the way, and
+// Files as this library writes them (mapped_file.h reads): with a checksum on the way, and
 // durable (fsync) before anything refers to them. Every failure is a genesis::Error that names the file.
 #pragma once
 

@@ -9,8 +9,8 @@ namespace genesis {
 
 // Applied in this order: temperature, then top_k, then top_p on what top_k left.
 struct SamplingOptions {
-  double temperature =
-      1.0;             // >= 0, finite; logits are divided by it; 0: the highest logit, whatever the rest
+  // >= 0, finite; logits are divided by it; 0: the highest logit, whatever the rest
+  double temperature = 1.0;
   int64_t top_k = 0;   // >= 0; keep the k highest logits; 0: all
   double top_p = 1.0;  // in (0, 1]; keep the fewest most likely tokens that have at least this probability
 };

@@ -1,7 +1,6 @@
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
 
-#include <algorithm>
 #include <unordered_map>
 
 #include "io/tokenizer.h"

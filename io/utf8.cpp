@@ -1,7 +1,5 @@
 #include "io/utf8.h"
 
-#include <algorithm>
-
 namespace genesis {
 
 namespace {

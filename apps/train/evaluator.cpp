@@ -1,6 +1,6 @@
 #include "apps/train/evaluator.h"
 
-#include <cmath>
+#include <algorithm>
 #include <numbers>
 
 #include "model/decoder.h"

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 
 #include "engine/ops/op.h"
 #include "kernels/common/error.h"

@@ -1,7 +1,6 @@
 // Where every activation and every workspace lies in one arena, decided before the first run.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "engine/graph/graph.h"

@@ -1,7 +1,6 @@
 // Which values of the forward pass the backward pass keeps, and which it computes again.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "engine/graph/graph.h"
@@ -21,9 +20,9 @@ struct RecomputePlan {
 // inputs bit for bit, and so the same result.
 //   none       everything is kept
 //   block      inside the executions of layers only their inputs are kept
-//   automatic  as much is kept as lets the arena of activations fit in `budget` bytes: what costs the least
-//   time
-//              a byte is given up first. Throws Error if even the smallest plan does not fit.
+//   automatic  as much is kept as lets the arena of activations fit in `budget` bytes: what costs the
+//              least time a byte is given up first. Throws Error if even the smallest plan does not
+//              fit.
 RecomputePlan recompute(Graph& graph, RecomputePolicy policy, size_t budget = 0);
 
 }  // namespace genesis

@@ -1,7 +1,6 @@
 #include "engine/passes/plan_memory.h"
 
 #include <map>
-#include <numeric>
 #include <random>
 
 #include "engine/ops/op.h"

@@ -1,7 +1,6 @@
 // Damaged configs: whatever was done to one, reading it either gives a config that prints and reads back
 // equal, or throws genesis::Error with a message of printable text. Anything else, a crash above all, fails.
 #include <algorithm>
-#include <array>
 #include <random>
 #include <string>
 #include <string_view>

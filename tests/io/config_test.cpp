@@ -1,6 +1,5 @@
 #include "io/config.h"
 
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <string>

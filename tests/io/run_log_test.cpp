@@ -1,6 +1,5 @@
 #include "io/run_log.h"
 
-#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <limits>
