@@ -3,6 +3,7 @@
 #include <atomic>
 #include <csignal>
 
+#include "apps/device.h"
 #include "apps/main.h"
 #include "apps/train/plan_report.h"
 #include "apps/train/trainer.h"

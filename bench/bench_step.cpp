@@ -6,6 +6,7 @@
 #include <chrono>
 #include <map>
 
+#include "apps/device.h"
 #include "apps/main.h"
 #include "apps/train/training_graph.h"
 #include "engine/runtime/executable.h"
@@ -108,8 +109,7 @@ void print_table(const Executable& executable, int steps, double tokens) {
 }
 
 void bench(const Config& config, int steps) {
-  const auto device = make_cpu_device();
-  if (config.device.threads > 0) set_thread_count(int(config.device.threads));
+  const auto device = open_device(config.device);
   Storage storage(*device);
   const DType dtype = compute_type(config.device);
   const size_t memory = memory_limit(config, device->total_memory());

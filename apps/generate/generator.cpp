@@ -2,8 +2,8 @@
 
 #include <numeric>
 
+#include "apps/device.h"
 #include "apps/train/checkpoints.h"
-#include "apps/train/training_graph.h"
 #include "kernels/common/error.h"
 #include "model/decoder.h"
 
@@ -18,7 +18,10 @@ constexpr int64_t kPrefill = 64;
 
 Generator::Generator(const Config& config, const std::string& checkpoint, int64_t max_tokens,
                      int64_t recurrence)
-    : V_(config.model.vocab_size), max_tokens_(max_tokens), device_(make_cpu_device()), storage_(*device_) {
+    : V_(config.model.vocab_size),
+      max_tokens_(max_tokens),
+      device_(open_device(config.device)),
+      storage_(*device_) {
   const DType dtype = compute_type(config.device);
   for (int64_t n : {kPrefill, int64_t(1)}) {
     if (n > max_tokens) continue;

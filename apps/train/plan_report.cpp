@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "apps/device.h"
 #include "apps/train/training_graph.h"
 #include "engine/ops/op.h"
 #include "engine/passes/plan_memory.h"

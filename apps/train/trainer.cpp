@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "apps/device.h"
 #include "apps/train/checkpoints.h"
 #include "apps/train/training_graph.h"
 #include "io/format.h"
@@ -18,13 +19,6 @@
 
 namespace genesis {
 namespace {
-
-std::unique_ptr<Device> make_device(const Config::Device& device) {
-  check(device.kind != Config::DeviceKind::cuda,
-        "device.kind is cuda, but this build trains on the CPU only: set device.kind to cpu or auto");
-  if (device.threads > 0) set_thread_count(int(device.threads));
-  return make_cpu_device();
-}
 
 LoaderOptions loader_options(const Config& config, int64_t first_sample) {
   LoaderOptions o;
@@ -45,7 +39,7 @@ std::string differences(const std::string& held, const std::string& wanted) {
 }  // namespace
 
 Trainer::Trainer(const Config& config, Terminal terminal)
-    : config_(config), data_(open_data(config)), device_(make_device(config.device)), storage_(*device_) {
+    : config_(config), data_(open_data(config)), device_(open_device(config.device)), storage_(*device_) {
   const DType dtype = compute_type(config.device);
   const TrainingGraph training =
       build_training_graph(config, dtype, memory_limit(config, device_->total_memory()));

@@ -3,17 +3,10 @@
 #include "engine/passes/differentiate.h"
 #include "io/format.h"
 #include "kernels/common/error.h"
-#include "kernels/matmul/matmul.h"
 #include "model/decoder.h"
 #include "optim/adamw.h"
 
 namespace genesis {
-
-DType compute_type(const Config::Device& device) {
-  if (device.dtype == Config::Precision::f32) return DType::f32;
-  if (device.dtype == Config::Precision::bf16) return DType::bf16;
-  return cpu::has_bf16() ? DType::bf16 : DType::f32;
-}
 
 size_t bytes_of(const Graph& graph, Role role) {
   size_t bytes = 0;

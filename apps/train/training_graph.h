@@ -9,9 +9,6 @@
 
 namespace genesis {
 
-// What the model computes with: the config's choice, or bf16 where the device has it in hardware.
-DType compute_type(const Config::Device& device);
-
 struct TrainingGraph {
   Graph graph;
   RecomputePlan recompute;

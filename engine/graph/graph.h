@@ -35,8 +35,8 @@ const char* name_of(Role role);
 enum class Phase : uint8_t { begin, micro, update };
 const char* name_of(Phase phase);
 
-// Queues of device work. Work in different lanes may overlap; schedule() puts waits on the edges between
-// them.
+// Queues of device work: what is in different lanes may overlap. With the one lane there is, the order of the
+// nodes is the schedule.
 enum class Lane : uint8_t { compute };
 
 struct Value {
