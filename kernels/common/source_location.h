@@ -10,7 +10,8 @@ using SourceLocation = std::source_location;
 #else
 class SourceLocation {
  public:
-  static constexpr SourceLocation current(const char* file = __builtin_FILE(), unsigned line = __builtin_LINE(),
+  static constexpr SourceLocation current(const char* file = __builtin_FILE(),
+                                          unsigned line = __builtin_LINE(),
                                           unsigned column = __builtin_COLUMN()) {
     SourceLocation here;
     here.file_ = file;

@@ -13,10 +13,10 @@
 
 namespace genesis::ptx {
 
-// Copies `bytes` (4, 8 or 16, the alignment of both addresses), of which the first source_bytes come from global
-// memory and the rest are zero: with source_bytes 0 the global address is not read, and need only be aligned.
-// Seen by the thread itself after its wait, by others after a barrier that follows it.
-// 16-byte copies bypass L1 (.cg); the smaller ones cannot.
+// Copies `bytes` (4, 8 or 16, the alignment of both addresses), of which the first source_bytes come from
+// global memory and the rest are zero: with source_bytes 0 the global address is not read, and need only be
+// aligned. Seen by the thread itself after its wait, by others after a barrier that follows it. 16-byte
+// copies bypass L1 (.cg); the smaller ones cannot.
 template <int bytes>
 __device__ inline void copy_async(void* shared, const void* global, int source_bytes = bytes,
                                   [[maybe_unused]] simt::Site site = simt::Site::current()) {

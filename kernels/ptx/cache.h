@@ -1,6 +1,6 @@
 // 16-byte accesses to global memory with a cache hint.
-// PTX ISA 8.x, "ld" and "st": .L1::no_allocate (sm_70) does not place the line in L1; .cs marks it evict-first.
-// The loads are not .nc, so that a kernel may write in place.
+// PTX ISA 8.x, "ld" and "st": .L1::no_allocate (sm_70) does not place the line in L1; .cs marks it
+// evict-first. The loads are not .nc, so that a kernel may write in place.
 #pragma once
 
 #include <cstdint>
@@ -18,21 +18,37 @@ namespace genesis::ptx {
 template <int bytes>
 struct BitsOf;
 template <>
-struct BitsOf<1> { using type = uint8_t; };
+struct BitsOf<1> {
+  using type = uint8_t;
+};
 template <>
-struct BitsOf<2> { using type = uint16_t; };
+struct BitsOf<2> {
+  using type = uint16_t;
+};
 template <>
-struct BitsOf<4> { using type = uint32_t; };
+struct BitsOf<4> {
+  using type = uint32_t;
+};
 #ifdef __CUDACC__
 template <>
-struct BitsOf<8> { using type = uint2; };
+struct BitsOf<8> {
+  using type = uint2;
+};
 template <>
-struct BitsOf<16> { using type = uint4; };
+struct BitsOf<16> {
+  using type = uint4;
+};
 #else
 template <>
-struct BitsOf<8> { using type = uint64_t; };
+struct BitsOf<8> {
+  using type = uint64_t;
+};
 template <>
-struct BitsOf<16> { struct alignas(16) type { uint32_t x, y, z, w; }; };
+struct BitsOf<16> {
+  struct alignas(16) type {
+    uint32_t x, y, z, w;
+  };
+};
 #endif
 template <int bytes>
 using Bits = typename BitsOf<bytes>::type;

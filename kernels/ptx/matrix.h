@@ -15,10 +15,10 @@
 
 namespace genesis::ptx {
 
-// Loads n (1, 2 or 4) matrices of 8 x 8 two-byte elements from shared memory. Row r of matrix i is the 16 bytes
-// at the `row` of lane 8 i + r; the other lanes' addresses are not read. Register i of a lane then holds of matrix
-// i, with g = lane / 4 and t = lane % 4, the elements (g, 2t) in its low and (g, 2t + 1) in its high half; with
-// `transposed` the elements (2t, g) and (2t + 1, g).
+// Loads n (1, 2 or 4) matrices of 8 x 8 two-byte elements from shared memory. Row r of matrix i is the 16
+// bytes at the `row` of lane 8 i + r; the other lanes' addresses are not read. Register i of a lane then
+// holds of matrix i, with g = lane / 4 and t = lane % 4, the elements (g, 2t) in its low and (g, 2t + 1) in
+// its high half; with `transposed` the elements (2t, g) and (2t + 1, g).
 template <int n, bool transposed = false>
 __device__ inline void load_matrices(uint32_t (&r)[n], const void* row,
                                      [[maybe_unused]] simt::Site site = simt::Site::current()) {
@@ -26,7 +26,10 @@ __device__ inline void load_matrices(uint32_t (&r)[n], const void* row,
 #ifdef __CUDACC__
   const auto address = uint32_t(__cvta_generic_to_shared(row));
   if constexpr (n == 1 && !transposed) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(r[0]) : "r"(address) : "memory");
+    asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];"
+                 : "=r"(r[0])
+                 : "r"(address)
+                 : "memory");
   } else if constexpr (n == 1) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16 {%0}, [%1];"
                  : "=r"(r[0])
@@ -74,11 +77,11 @@ __device__ inline void load_matrices(uint32_t (&r)[n], const void* row,
 #endif
 }
 
-// d += A B with A 16 x 16 and B 16 x 8 in bf16, d 16 x 8 in fp32, each lane holding, with g = lane / 4, t = lane % 4:
-//   a[0] (g, 2t) (g, 2t + 1)            b[0] (2t, g) (2t + 1, g)            d[0] (g, 2t)      d[1] (g, 2t + 1)
-//   a[1] (g + 8, 2t) (g + 8, 2t + 1)    b[1] (2t + 8, g) (2t + 9, g)        d[2] (g + 8, 2t)  d[3] (g + 8, 2t + 1)
-//   a[2] (g, 2t + 8) (g, 2t + 9)
-//   a[3] (g + 8, 2t + 8) (g + 8, 2t + 9)
+// d += A B with A 16 x 16 and B 16 x 8 in bf16, d 16 x 8 in fp32, each lane holding, with g = lane / 4, t =
+// lane % 4:
+//   a[0] (g, 2t) (g, 2t + 1)            b[0] (2t, g) (2t + 1, g)            d[0] (g, 2t)      d[1] (g, 2t +
+//   1) a[1] (g + 8, 2t) (g + 8, 2t + 1)    b[1] (2t + 8, g) (2t + 9, g)        d[2] (g + 8, 2t)  d[3] (g + 8,
+//   2t + 1) a[2] (g, 2t + 8) (g, 2t + 9) a[3] (g + 8, 2t + 8) (g + 8, 2t + 9)
 // the first element of a pair in the low half.
 // The hardware does not promise an order of its sums; the host adds k = 0 .. 15 in fp32.
 __device__ inline void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
@@ -99,7 +102,9 @@ __device__ inline void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], const
     for (int lane = 0; lane < 32; ++lane) {
       const int g = lane / 4, t = lane % 4;
       for (int half = 0; half < 2; ++half) {
-        const auto value = [&](uint32_t pair) { return float(std::bit_cast<bf16>(uint16_t(pair >> 16 * half))); };
+        const auto value = [&](uint32_t pair) {
+          return float(std::bit_cast<bf16>(uint16_t(pair >> 16 * half)));
+        };
         for (int i = 0; i < 4; ++i) A[g + i % 2 * 8][2 * t + half + i / 2 * 8] = value(lanes[lane]->a[i]);
         for (int i = 0; i < 2; ++i) B[2 * t + half + i * 8][g] = value(lanes[lane]->b[i]);
       }

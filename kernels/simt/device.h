@@ -7,8 +7,8 @@
 namespace genesis::simt {
 
 // For Buffer: managed memory on a GPU. The host may touch it until a launch and from the next finish() on; on
-// the host executor it is unreadable between them, also for kernels, whose simt::load and simt::store find the
-// bytes elsewhere: whoever bypasses those or forgets finish() faults.
+// the host executor it is unreadable between them, also for kernels, whose simt::load and simt::store find
+// the bytes elsewhere: whoever bypasses those or forgets finish() faults.
 extern const Memory kDeviceMemory;
 
 // Waits for all launches; throws genesis::Error if one failed.

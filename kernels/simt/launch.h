@@ -22,16 +22,16 @@ struct Grid {
 };
 
 struct Launch {
-  Grid grid;                  // blocks; nothing is started if one of them is 0
-  int block = 0;              // threads a block, a multiple of 32
-  size_t shared_bytes = 0;    // sizeof(Plan) of the kernel's shared<Plan>()
+  Grid grid;                // blocks; nothing is started if one of them is 0
+  int block = 0;            // threads a block, a multiple of 32
+  size_t shared_bytes = 0;  // sizeof(Plan) of the kernel's shared<Plan>()
   Stream stream = {};
-  const char* name = "";      // for errors and reports
+  const char* name = "";  // for errors and reports
 };
 
-// Runs kernel(args...) by every thread. On a GPU it is queued on the stream; on the host it has run when launch
-// returns, inside the open simt::Session. Throws genesis::Error if the launch is refused, and on the host also
-// for what the session found wrong in the kernel.
+// Runs kernel(args...) by every thread. On a GPU it is queued on the stream; on the host it has run when
+// launch returns, inside the open simt::Session. Throws genesis::Error if the launch is refused, and on the
+// host also for what the session found wrong in the kernel.
 template <class... P>
 void launch(void (*kernel)(P...), const Launch& l, std::type_identity_t<P>... args) {
   if (l.grid.x == 0 || l.grid.y == 0 || l.grid.z == 0) return;
@@ -48,7 +48,11 @@ void launch(void (*kernel)(P...), const Launch& l, std::type_identity_t<P>... ar
   ok(cudaGetLastError());
 #else
   const auto body = [&] { kernel(args...); };
-  host::run({l.name, reinterpret_cast<const void*>(kernel), {l.grid.x, l.grid.y, l.grid.z}, l.block, l.shared_bytes},
+  host::run({l.name,
+             reinterpret_cast<const void*>(kernel),
+             {l.grid.x, l.grid.y, l.grid.z},
+             l.block,
+             l.shared_bytes},
             {&body, [](const void* b) { (*static_cast<const decltype(body)*>(b))(); }});
 #endif
 }
@@ -57,8 +61,8 @@ inline constexpr int kWarpSize = 32;
 __device__ inline int lane() { return int(threadIdx.x % kWarpSize); }
 __device__ inline int warp() { return int(threadIdx.x / kWarpSize); }
 
-// The block's shared memory as a Plan, a struct of plain arrays, aligned to 128 bytes. Its fields are read and
-// written through load and store only: on the host there is no memory at these addresses.
+// The block's shared memory as a Plan, a struct of plain arrays, aligned to 128 bytes. Its fields are read
+// and written through load and store only: on the host there is no memory at these addresses.
 template <class Plan>
 __device__ inline Plan& shared([[maybe_unused]] Site site = Site::current()) {
   static_assert(std::is_trivially_copyable_v<Plan> && alignof(Plan) <= 128);

@@ -1,5 +1,5 @@
-// Access to global and shared memory. Every access of a kernel goes through these functions: on a GPU they are
-// plain vector loads and stores, on the host each is checked (alignment, bounds, races) and counted.
+// Access to global and shared memory. Every access of a kernel goes through these functions: on a GPU they
+// are plain vector loads and stores, on the host each is checked (alignment, bounds, races) and counted.
 #pragma once
 
 #include <bit>
@@ -26,14 +26,13 @@ template <class T>
 inline constexpr int kVec = 16 / int(sizeof(T));
 
 // once: data that no later access of this kernel will want, kept out of the caches that it would only flush.
-// For 16-byte accesses to global memory.
+// For global memory; accesses of less than 16 bytes are normal ones.
 enum class Cache { normal, once };
 
 template <Cache cache = Cache::normal, class T>
 __device__ inline T load(const T* p, Site site = Site::current()) {
   static_assert(std::has_single_bit(sizeof(T)) && sizeof(T) <= 16);
-  if constexpr (cache == Cache::once) {
-    static_assert(sizeof(T) == 16);
+  if constexpr (cache == Cache::once && sizeof(T) == 16) {
     return std::bit_cast<T>(ptx::load_once(p, site));
   } else {
 #ifdef __CUDACC__
@@ -49,8 +48,7 @@ __device__ inline T load(const T* p, Site site = Site::current()) {
 template <Cache cache = Cache::normal, class T>
 __device__ inline void store(T* p, const std::type_identity_t<T>& value, Site site = Site::current()) {
   static_assert(std::has_single_bit(sizeof(T)) && sizeof(T) <= 16);
-  if constexpr (cache == Cache::once) {
-    static_assert(sizeof(T) == 16);
+  if constexpr (cache == Cache::once && sizeof(T) == 16) {
     ptx::store_once(p, std::bit_cast<ptx::Bits<16>>(value), site);
   } else {
 #ifdef __CUDACC__

@@ -48,17 +48,18 @@ BufferCount LaunchReport::buffer(const void* data) const {
 }
 
 std::string LaunchReport::text() const {
-  std::string t = fmt::format("{}: grid {} x {} x {}, block {}, {} bytes shared, {} mma, {} barriers\n", name, grid[0],
-                              grid[1], grid[2], block, shared_bytes, mma, barriers);
+  std::string t = fmt::format("{}: grid {} x {} x {}, block {}, {} bytes shared, {} mma, {} barriers\n", name,
+                              grid[0], grid[1], grid[2], block, shared_bytes, mma, barriers);
   for (const SiteCount& s : sites) {
-    t += fmt::format("  {}:{}:{} {} {} of {} bytes: {} instructions, {} lanes, ", s.file, s.line, s.column,
-                     s.space == Space::global ? "global" : "shared", s.kind, s.bytes, s.instructions, s.lanes);
+    t +=
+        fmt::format("  {}:{}:{} {} {} of {} bytes: {} instructions, {} lanes, ", s.file, s.line, s.column,
+                    s.space == Space::global ? "global" : "shared", s.kind, s.bytes, s.instructions, s.lanes);
     t += s.space == Space::global ? fmt::format("{} sectors, {} needed\n", s.sectors, s.sectors_needed)
                                   : fmt::format("{} bank conflicts\n", s.bank_conflicts);
   }
   for (const BufferCount& b : buffers) {
-    t += fmt::format("  buffer of {} bytes: {} sectors read, {} different, {} written, {} different\n", b.bytes,
-                     b.read, b.distinct_read, b.written, b.distinct_written);
+    t += fmt::format("  buffer of {} bytes: {} sectors read, {} different, {} written, {} different\n",
+                     b.bytes, b.read, b.distinct_read, b.written, b.distinct_written);
   }
   return t;
 }

@@ -1,5 +1,5 @@
-// How the host executor runs kernels, and what it counted. A launch needs an open Session; one is open at a time.
-// On a GPU a Session does nothing and has no reports.
+// How the host executor runs kernels, and what it counted. A launch needs an open Session; one is open at a
+// time. On a GPU a Session does nothing and has no reports.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +13,12 @@ enum class Order { forward, reverse, shuffled };  // in which a block's threads 
 
 struct SessionOptions {
   Order order = Order::forward;
-  uint64_t seed = 1;                // of the shuffle
-  bool check_races = true;          // between the threads of a block, in shared memory
-  bool count = true;                // fill reports
-  int workers = 1;                  // host threads that the blocks are spread over
-  size_t shared_limit = 99 * 1024;  // bytes a block may have: 99 KB on sm_89 and sm_120, 163 on sm_80, 227 on sm_90
+  uint64_t seed = 1;        // of the shuffle
+  bool check_races = true;  // between the threads of a block, in shared memory
+  bool count = true;        // fill reports
+  int workers = 1;          // host threads that the blocks are spread over
+  size_t shared_limit =
+      99 * 1024;  // bytes a block may have: 99 KB on sm_89 and sm_120, 163 on sm_80, 227 on sm_90
 };
 
 enum class Space { global, shared };
@@ -31,15 +32,15 @@ struct SiteCount {
   int bytes = 0;             // a lane
   int64_t instructions = 0;  // a warp's
   int64_t lanes = 0;         // that took part, summed over instructions
-  // Global memory, a sector is 32 bytes: touched, and the fewest that could hold the distinct bytes asked for,
-  // summed over instructions.
+  // Global memory, a sector is 32 bytes: touched, and the fewest that could hold the distinct bytes asked
+  // for, summed over instructions.
   int64_t sectors = 0, sectors_needed = 0;
   // Shared memory: passes over the banks beyond what the access size needs.
   int64_t bank_conflicts = 0;
 };
 
-// All accesses to one Buffer, in 32-byte sectors: summed over instructions, and how many different ones, which is
-// what memory itself would be asked for if the caches never lost a line.
+// All accesses to one Buffer, in 32-byte sectors: summed over instructions, and how many different ones,
+// which is what memory itself would be asked for if the caches never lost a line.
 struct BufferCount {
   const void* data = nullptr;
   size_t bytes = 0;
@@ -53,20 +54,20 @@ struct LaunchReport {
   int64_t grid[3] = {1, 1, 1};
   int block = 0;
   size_t shared_bytes = 0;
-  int64_t mma = 0;        // mma.m16n8k16 of a warp
-  int64_t barriers = 0;   // sync_threads of a block
+  int64_t mma = 0;                   // mma.m16n8k16 of a warp
+  int64_t barriers = 0;              // sync_threads of a block
   std::vector<SiteCount> sites;      // by file, line, column
   std::vector<BufferCount> buffers;  // by address
 
   struct Traffic {
     int64_t bytes = 0, sectors = 0, sectors_needed = 0;
   };
-  Traffic global_reads() const;   // asynchronous copies too
+  Traffic global_reads() const;  // asynchronous copies too
   Traffic global_writes() const;
   int64_t bank_conflicts() const;
   // Of the Buffer with this data(); zeros if the launch did not touch it.
   BufferCount buffer(const void* data) const;
-  std::string text() const;       // a table, for people
+  std::string text() const;  // a table, for people
 };
 
 class Session {

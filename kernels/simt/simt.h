@@ -1,4 +1,5 @@
-// All that a kernel needs to be one source for nvcc and for a C++ compiler. README.md beside it says how to use it.
+// All that a kernel needs to be one source for nvcc and for a C++ compiler. README.md beside it says how to
+// use it.
 #pragma once
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Where in a kernel's source an operation stands. The host executor names it in errors, counts by it and demands
-// that the lanes of a warp meet at the same one; on a GPU it is nothing.
+// Where in a kernel's source an operation stands. The host executor names it in errors, counts by it and
+// demands that the lanes of a warp meet at the same one; on a GPU it is nothing.
 #pragma once
 
 #include "kernels/simt/qualifiers.h"

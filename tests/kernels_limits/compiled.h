@@ -23,7 +23,8 @@ using CompiledKernels = std::map<std::pair<std::string, std::string>, Compiled>;
 
 inline void read_nvcc_log(const std::filesystem::path& path, CompiledKernels& kernels) {
   static const std::regex entry("Compiling entry function '(.*)' for '(.*)'");
-  static const std::regex frame("(\\d+) bytes stack frame, (\\d+) bytes spill stores, (\\d+) bytes spill loads");
+  static const std::regex frame(
+      "(\\d+) bytes stack frame, (\\d+) bytes spill stores, (\\d+) bytes spill loads");
   static const std::regex used("Used (\\d+) registers"), shared("(\\d+) bytes smem");
   std::ifstream log(path);
   Compiled* kernel = nullptr;

@@ -58,7 +58,8 @@ Buffer iota(int64_t n) {
 TEST_CASE("a block passes values through shared memory in every thread order") {
   simt::in_all_orders([](simt::Session& session) {
     const Buffer x = iota(3 * 128), y = floats(3 * 128);
-    simt::launch(reverse_kernel, {.grid = {3}, .block = 128, .shared_bytes = sizeof(ReversePlan), .name = "reverse"},
+    simt::launch(reverse_kernel,
+                 {.grid = {3}, .block = 128, .shared_bytes = sizeof(ReversePlan), .name = "reverse"},
                  x.as<float>(), y.as<float>());
     simt::finish();
     const auto values = y.to_double();
@@ -86,7 +87,8 @@ TEST_CASE("a warp's sum is the same in every lane and order") {
 TEST_CASE("stages of asynchronous copies arrive at their waits") {
   simt::in_all_orders([](simt::Session&) {
     const Buffer x = iota(160), y = floats(160);
-    simt::launch(stages_kernel, {.grid = {1}, .block = 32, .shared_bytes = sizeof(StagesPlan), .name = "stages"},
+    simt::launch(stages_kernel,
+                 {.grid = {1}, .block = 32, .shared_bytes = sizeof(StagesPlan), .name = "stages"},
                  x.as<float>(), y.as<float>(), 5);
     simt::finish();
     const auto values = y.to_double();

@@ -48,8 +48,8 @@ __global__ void async_tail(const float* x) {
 template <class T>
 int64_t conflicts(int stride) {
   simt::Session session({.check_races = false});
-  simt::launch(strided_shared<T>, {.grid = {1}, .block = 32, .shared_bytes = sizeof(Plan<T>), .name = "shared"},
-               stride);
+  simt::launch(strided_shared<T>,
+               {.grid = {1}, .block = 32, .shared_bytes = sizeof(Plan<T>), .name = "shared"}, stride);
   return session.report("shared").bank_conflicts();
 }
 
@@ -65,27 +65,28 @@ simt::LaunchReport::Traffic read(int stride) {
 
 TEST_CASE("bank conflicts follow the access size and the stride") {
   CHECK(conflicts<float>(1) == 0);
-  CHECK(conflicts<float>(0) == 0);    // one word for all
+  CHECK(conflicts<float>(0) == 0);  // one word for all
   CHECK(conflicts<float>(2) == 1);
-  CHECK(conflicts<float>(32) == 31);  // planted: a column of a 32 x 32 tile
-  CHECK(conflicts<float>(33) == 0);   // padded
+  CHECK(conflicts<float>(32) == 31);   // planted: a column of a 32 x 32 tile
+  CHECK(conflicts<float>(33) == 0);    // padded
   CHECK(conflicts<uint16_t>(1) == 0);  // two lanes share a word
   CHECK(conflicts<uint16_t>(2) == 0);
   CHECK(conflicts<uint16_t>(4) == 1);
   using Vec2 = simt::Vec<float, 2>;
-  CHECK(conflicts<Vec2>(1) == 0);      // two half-warps, each a pass
-  CHECK(conflicts<Vec2>(2) == 2);      // one more pass for each
+  CHECK(conflicts<Vec2>(1) == 0);  // two half-warps, each a pass
+  CHECK(conflicts<Vec2>(2) == 2);  // one more pass for each
   CHECK(conflicts<Vec2>(16) == 30);
   using Vec4 = simt::Vec<float, 4>;
-  CHECK(conflicts<Vec4>(1) == 0);      // four quarter-warps
-  CHECK(conflicts<Vec4>(8) == 28);     // all eight lanes of a quarter on the same four banks
+  CHECK(conflicts<Vec4>(1) == 0);   // four quarter-warps
+  CHECK(conflicts<Vec4>(8) == 28);  // all eight lanes of a quarter on the same four banks
   CHECK(conflicts<Vec4>(9) == 0);
 }
 
 TEST_CASE("ldmatrix takes a pass a matrix, if its rows lie on different banks") {
   const auto matrix_conflicts = [](int pitch) {
     simt::Session session;
-    simt::launch(rows_of_matrices, {.grid = {1}, .block = 32, .shared_bytes = 32 * 33 * 16, .name = "rows"}, pitch);
+    simt::launch(rows_of_matrices, {.grid = {1}, .block = 32, .shared_bytes = 32 * 33 * 16, .name = "rows"},
+                 pitch);
     return session.report("rows").bank_conflicts();
   };
   CHECK(matrix_conflicts(1) == 0);
@@ -96,7 +97,7 @@ TEST_CASE("ldmatrix takes a pass a matrix, if its rows lie on different banks") 
 TEST_CASE("sectors are counted by warp and instruction") {
   CHECK(read<float>(1).sectors == 4);
   CHECK(read<float>(1).sectors_needed == 4);
-  CHECK(read<float>(8).sectors == 32);        // planted: a sector a lane
+  CHECK(read<float>(8).sectors == 32);  // planted: a sector a lane
   CHECK(read<float>(8).sectors_needed == 4);
   CHECK(read<float>(0).sectors == 1);
   CHECK(read<float>(0).sectors_needed == 1);
@@ -156,7 +157,7 @@ TEST_CASE("a buffer's sectors are told from those touched again") {
   simt::Session session;
   simt::launch(strided_read<float>, {.grid = {3}, .block = 64, .name = "read"}, x.as<const float>(), 1);
   const auto& r = session.report("read");
-  CHECK(r.buffer(x.data()).read == 3 * 2 * 4);     // every warp of every block reads the same 128 bytes
+  CHECK(r.buffer(x.data()).read == 3 * 2 * 4);  // every warp of every block reads the same 128 bytes
   CHECK(r.buffer(x.data()).distinct_read == 4);
   CHECK(r.buffer(x.data()).written == 0);
   CHECK(r.buffer(y.data()).read == 0);

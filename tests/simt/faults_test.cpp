@@ -22,7 +22,8 @@ std::vector<std::string> faults(void (*kernel)(P...), const char* name, std::typ
   std::vector<std::string> messages;
   simt::in_all_orders([&](simt::Session&) {
     try {
-      simt::launch(kernel, {.grid = {2, 1}, .block = 64, .shared_bytes = sizeof(Plan), .name = name}, args...);
+      simt::launch(kernel, {.grid = {2, 1}, .block = 64, .shared_bytes = sizeof(Plan), .name = name},
+                   args...);
       messages.push_back("no error");
     } catch (const Error& e) {
       messages.push_back(e.what());
@@ -31,9 +32,9 @@ std::vector<std::string> faults(void (*kernel)(P...), const char* name, std::typ
   return messages;
 }
 
-#define CHECK_ALL(messages, matcher)                \
-  for (const std::string& message : messages) {     \
-    CHECK_THAT(message, matcher);                   \
+#define CHECK_ALL(messages, matcher)            \
+  for (const std::string& message : messages) { \
+    CHECK_THAT(message, matcher);               \
   }
 
 __global__ void missing_barrier(float* y) {
@@ -139,6 +140,10 @@ __global__ void misaligned_rows() {
   ptx::load_matrices<1>(r, &simt::shared<Plan>().x[simt::lane() % 8]);
 }
 
+__global__ void one_byte() {
+  simt::store(reinterpret_cast<uint8_t*>(simt::shared<Plan>().x) + threadIdx.x, uint8_t(0));
+}
+
 struct TooLarge {
   float x[65];
 };
@@ -176,15 +181,16 @@ TEST_CASE("a missing wait for an asynchronous copy is caught") {
 
 TEST_CASE("a barrier that part of the block does not reach is caught") {
   CHECK_ALL(faults(divergent_barrier, "divergent_barrier"),
-            Contains("kernel divergent_barrier, block (") && Contains("thread ") && Contains("divergent barrier") &&
-                Contains("thread 37 has ended"));
-  CHECK_ALL(faults(two_barriers, "two_barriers"), Contains("divergent barrier") && Contains("is at another one"));
+            Contains("kernel divergent_barrier, block (") && Contains("thread ") &&
+                Contains("divergent barrier") && Contains("thread 37 has ended"));
+  CHECK_ALL(faults(two_barriers, "two_barriers"),
+            Contains("divergent barrier") && Contains("is at another one"));
 }
 
 TEST_CASE("a lane missing from a warp operation is caught") {
-  CHECK_ALL(faults(missing_lane, "missing_lane"),
-            Contains("kernel missing_lane, block (") && Contains("thread 32: lane missing from shuffle") &&
-                Contains("thread 37 has ended"));
+  CHECK_ALL(faults(missing_lane, "missing_lane"), Contains("kernel missing_lane, block (") &&
+                                                      Contains("thread 32: lane missing from shuffle") &&
+                                                      Contains("thread 37 has ended"));
   CHECK_ALL(faults(lane_at_barrier, "lane_at_barrier"),
             Contains("lane missing from shuffle") && Contains("thread 37 is at a barrier"));
   CHECK_ALL(faults(two_shuffles, "two_shuffles"), Contains("while lanes of its warp are at shuffle"));
@@ -202,7 +208,8 @@ TEST_CASE("an access out of bounds is caught") {
   CHECK_ALL(faults(past_the_plan, "past_the_plan"),
             Contains("thread 63: out of bounds: writes 4 bytes at offset 256 of 256 bytes of shared memory"));
   std::vector<float> host(64);
-  CHECK_ALL(faults(read_past_end, "host_pointer", y.as<float>(), host.data()), Contains("not in device memory"));
+  CHECK_ALL(faults(read_past_end, "host_pointer", y.as<float>(), host.data()),
+            Contains("not in device memory"));
 }
 
 TEST_CASE("a pointer to a buffer that is gone is caught") {
@@ -217,18 +224,21 @@ TEST_CASE("a misaligned access is caught") {
             Contains("kernel misaligned, block (") && Contains("thread ") &&
                 Contains("misaligned: writes 16 bytes at an address that is "));
   CHECK_ALL(faults(misaligned_rows, "misaligned_rows"), Contains("misaligned: reads 16 bytes"));
+  CHECK_ALL(faults(one_byte, "one_byte"), Contains("writes one byte of shared memory"));
 }
 
 TEST_CASE("shared memory over the limit is refused") {
   simt::Session session;
   const auto launch = [](int block, size_t shared) {
-    simt::launch(divergent_barrier, {.grid = {1}, .block = block, .shared_bytes = shared, .name = "too_large"});
+    simt::launch(divergent_barrier,
+                 {.grid = {1}, .block = block, .shared_bytes = shared, .name = "too_large"});
   };
   CHECK_THROWS_WITH(launch(64, 99 * 1024 + 1), Contains("kernel too_large: 101377 bytes of shared memory") &&
                                                    Contains("over the limit of 101376"));
   CHECK_THROWS_WITH(launch(48, 0), Contains("a multiple of 32"));
-  CHECK_THROWS_WITH(simt::launch(larger_plan, {.grid = {1}, .block = 32, .shared_bytes = sizeof(Plan), .name = "plan"}),
-                    Contains("kernel plan, block (0, 0, 0), thread 0: its shared-memory plan takes 260 bytes"));
+  CHECK_THROWS_WITH(
+      simt::launch(larger_plan, {.grid = {1}, .block = 32, .shared_bytes = sizeof(Plan), .name = "plan"}),
+      Contains("kernel plan, block (0, 0, 0), thread 0: its shared-memory plan takes 260 bytes"));
 }
 
 TEST_CASE("a launch without a session is refused") {
@@ -239,9 +249,10 @@ TEST_CASE("a launch without a session is refused") {
 TEST_CASE("after a fault the executor runs the next kernel") {
   const Buffer y = floats(64);
   simt::Session session;
-  CHECK_THROWS_AS(simt::launch(missing_barrier,
-                               {.grid = {1}, .block = 64, .shared_bytes = sizeof(Plan), .name = "first"}, y.as<float>()),
-                  Error);
+  CHECK_THROWS_AS(
+      simt::launch(missing_barrier, {.grid = {1}, .block = 64, .shared_bytes = sizeof(Plan), .name = "first"},
+                   y.as<float>()),
+      Error);
   simt::launch(write_before_start, {.grid = {1}, .block = 64, .name = "second"}, y.as<float>() + 1);
   CHECK(session.report("second").global_writes().bytes == 256);
 }

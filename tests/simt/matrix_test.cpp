@@ -96,7 +96,8 @@ void check_load_matrices() {
 }  // namespace
 
 TEST_CASE("mma.m16n8k16 is a matrix product of fragments laid out as the manual says") {
-  const Buffer A = normal(DType::bf16, 16 * 16, 0), B = normal(DType::bf16, 16 * 8, 1), C = normal(DType::f32, 16 * 8, 2);
+  const Buffer A = normal(DType::bf16, 16 * 16, 0), B = normal(DType::bf16, 16 * 8, 1),
+               C = normal(DType::f32, 16 * 8, 2);
   simt::in_all_orders([&](simt::Session& session) {
     Buffer a(DType::bf16, 32 * 8, simt::kDeviceMemory), b(DType::bf16, 32 * 4, simt::kDeviceMemory),
         d(DType::f32, 32 * 4, simt::kDeviceMemory);

@@ -12,13 +12,12 @@ void ok(cudaError_t e, const char* call) {
 
 }  // namespace
 
-const Memory kDeviceMemory = {
-    [](size_t bytes, size_t guard) {
-      void* p = nullptr;
-      ok(cudaMallocManaged(&p, bytes + guard), "cudaMallocManaged");
-      return p;
-    },
-    [](void* p) { cudaFree(p); }};
+const Memory kDeviceMemory = {[](size_t bytes, size_t guard) {
+                                void* p = nullptr;
+                                ok(cudaMallocManaged(&p, bytes + guard), "cudaMallocManaged");
+                                return p;
+                              },
+                              [](void* p) { cudaFree(p); }};
 
 void finish() { ok(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); }
 

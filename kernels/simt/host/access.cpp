@@ -26,8 +26,8 @@ void Worker::check_alignment(uintptr_t address, size_t bytes, const char* verb, 
 void Worker::fail_bounds(uintptr_t address, size_t bytes, const char* verb, Site site) const {
   const std::string what = "out of bounds: " + std::string(verb) + " " + std::to_string(bytes) + " bytes at ";
   if (shared_.contains(address)) {
-    fail(what + "offset " + std::to_string(shared_.offset(address)) + " of " + std::to_string(shared_.bytes()) +
-             " bytes of shared memory",
+    fail(what + "offset " + std::to_string(shared_.offset(address)) + " of " +
+             std::to_string(shared_.bytes()) + " bytes of shared memory",
          site);
   }
   const Allocation* a = global_memory().before(address);
@@ -45,6 +45,11 @@ unsigned char* Worker::locate(uintptr_t address, size_t bytes, const char* verb,
   if (shared_.contains(address)) {
     const size_t offset = shared_.offset(address);
     if (offset + bytes > shared_.bytes()) fail_bounds(address, bytes, verb, site);
+    if (bytes < SharedMemory::kSmallestAccess) {
+      fail(
+          std::string(verb) + " one byte of shared memory: races are told apart by 2 bytes, use a wider type",
+          site);
+    }
     return shared_.data(offset);
   }
   const Allocation* a = last_allocation_;
@@ -88,8 +93,8 @@ SharedMemory::Access Worker::access(int site) const {
 void Worker::check_race(const SharedMemory::Conflict* conflict, const char* verb, Site site) const {
   if (!conflict) return;
   const Site earlier = sites_[conflict->earlier.site].where;
-  const std::string what = std::string(verb) + " shared memory that thread " +
-                           std::to_string(conflict->earlier.thread);
+  const std::string what =
+      std::string(verb) + " shared memory that thread " + std::to_string(conflict->earlier.thread);
   const std::string at = " (" + std::string(earlier.file_name()) + ":" + std::to_string(earlier.line()) + ")";
   if (conflict->pending) fail("missing wait: " + what + " is still copying to asynchronously" + at, site);
   fail("race: " + what + (conflict->wrote ? " wrote" : " read") + at + " with no barrier between", site);
@@ -119,7 +124,8 @@ void Worker::write(uintptr_t address, const void* value, size_t bytes, Site site
 
 void Worker::copy_async(uintptr_t shared, uintptr_t global, int bytes, int source_bytes, Site site) {
   const auto size = size_t(bytes);
-  if (source_bytes < 0 || source_bytes > bytes) fail("asynchronous copy: source size over the copy's size", site);
+  if (source_bytes < 0 || source_bytes > bytes)
+    fail("asynchronous copy: source size over the copy's size", site);
   check_alignment(shared, size, "copies to", site);
   check_alignment(global, size, "copies from", site);
   if (!shared_.contains(shared)) fail("asynchronous copy to an address that is not in shared memory", site);

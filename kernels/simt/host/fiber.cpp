@@ -2,7 +2,6 @@
 
 #include <sys/mman.h>
 
-
 #include "kernels/common/error.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -49,7 +48,8 @@ Fiber& arrived(const context::transfer_t& t) {
   const Passed passed = *static_cast<const Passed*>(t.data);
   passed.from->context = t.fctx;
 #ifdef SIMT_ADDRESS_SANITIZER
-  __sanitizer_finish_switch_fiber(passed.to->fake_stack, &passed.from->stack_bottom, &passed.from->stack_bytes);
+  __sanitizer_finish_switch_fiber(passed.to->fake_stack, &passed.from->stack_bottom,
+                                  &passed.from->stack_bytes);
 #endif
   return *passed.to;
 }

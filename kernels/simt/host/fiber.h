@@ -1,10 +1,9 @@
-// Switching between the threads of a block: Boost.Context's fcontext, 13 ns a switch (measured here), with the
-// annotations that AddressSanitizer needs to follow.
+// Switching between the threads of a block: Boost.Context's fcontext, 13 ns a switch (measured here), with
+// the annotations that AddressSanitizer needs to follow.
 #pragma once
 
-#include <cstddef>
-
 #include <boost/context/detail/fcontext.hpp>
+#include <cstddef>
 
 namespace genesis::simt::host {
 
@@ -37,8 +36,8 @@ struct Fiber {
   void* fake_stack = nullptr;
 };
 
-// Makes `fiber` call entry(argument) on the stack below `top` at the first switch to it. entry must not return:
-// it ends in leave_fiber.
+// Makes `fiber` call entry(argument) on the stack below `top` at the first switch to it. entry must not
+// return: it ends in leave_fiber.
 void prepare(Fiber& fiber, void* top, void (*entry)(void*), void* argument);
 
 // Suspends `from` and goes on in `to`. Returns when someone switches to `from` again.

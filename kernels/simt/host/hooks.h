@@ -52,9 +52,9 @@ void commit_copies();
 void wait_copies(int groups_left);
 void count_mma();
 
-// A warp operation: the calling lane leaves `mine` and waits for the lanes of the mask. The last to arrive gets
-// the 32 pointers left (null for lanes outside the mask), computes every lane's result and calls leave; the
-// others get null once their result is there. `what` names the operation in errors.
+// A warp operation: the calling lane leaves `mine` and waits for the lanes of the mask. The last to arrive
+// gets the 32 pointers left (null for lanes outside the mask), computes every lane's result and calls leave;
+// the others get null once their result is there. `what` names the operation in errors.
 void* const* meet(const char* what, uint32_t mask, void* mine, Site site);
 void leave(uint32_t mask);
 

@@ -20,7 +20,8 @@ constexpr size_t kPage = 4096;
 unsigned char* map(int file, size_t bytes, int protection) {
   const int flags = file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
   void* p = mmap(nullptr, bytes, protection, flags | MAP_NORESERVE, file, 0);
-  check(p != MAP_FAILED, "simt: cannot reserve " + std::to_string(bytes) + " bytes of addresses: is ulimit -v set?");
+  check(p != MAP_FAILED,
+        "simt: cannot reserve " + std::to_string(bytes) + " bytes of addresses: is ulimit -v set?");
   return static_cast<unsigned char*>(p);
 }
 

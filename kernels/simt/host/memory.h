@@ -16,9 +16,9 @@ struct Allocation {
 // Reserves addresses that fault when they are read or written.
 void* reserve_addresses(size_t bytes);
 
-// One file in memory, mapped twice: where pointers point to, which can be closed while kernels run, and a second
-// view through which the executor reads and writes. Addresses are never given out twice, so that a stale pointer
-// is found out.
+// One file in memory, mapped twice: where pointers point to, which can be closed while kernels run, and a
+// second view through which the executor reads and writes. Addresses are never given out twice, so that a
+// stale pointer is found out.
 class GlobalMemory {
  public:
   GlobalMemory();
@@ -32,7 +32,9 @@ class GlobalMemory {
   // called while another thread allocates.
   const Allocation* find(uintptr_t address) const;
   const Allocation* before(uintptr_t address) const;
-  unsigned char* view(uintptr_t address) const { return view_ + (address - reinterpret_cast<uintptr_t>(base_)); }
+  unsigned char* view(uintptr_t address) const {
+    return view_ + (address - reinterpret_cast<uintptr_t>(base_));
+  }
 
  private:
   void protect(bool readable);

@@ -28,13 +28,13 @@ void check_shape(const LaunchShape& s, const SessionOptions& o) {
   const std::string kernel = "kernel " + std::string(s.name) + ": ";
   check(s.block > 0 && s.block % 32 == 0 && s.block <= 1024,
         kernel + "a block of " + std::to_string(s.block) + " threads: expected a multiple of 32 up to 1024");
-  check(s.grid[0] > 0 && s.grid[0] < int64_t(1) << 31 && s.grid[1] > 0 && s.grid[1] < 65536 && s.grid[2] > 0 &&
-            s.grid[2] < 65536,
-        kernel + fmt::format("a grid of {} x {} x {} blocks: at most 2^31 - 1 x 65535 x 65535", s.grid[0], s.grid[1],
-                             s.grid[2]));
-  check(s.shared_bytes <= o.shared_limit,
-        kernel + std::to_string(s.shared_bytes) + " bytes of shared memory a block, over the limit of " +
-            std::to_string(o.shared_limit));
+  check(s.grid[0] > 0 && s.grid[0] < int64_t(1) << 31 && s.grid[1] > 0 && s.grid[1] < 65536 &&
+            s.grid[2] > 0 && s.grid[2] < 65536,
+        kernel + fmt::format("a grid of {} x {} x {} blocks: at most 2^31 - 1 x 65535 x 65535", s.grid[0],
+                             s.grid[1], s.grid[2]));
+  check(s.shared_bytes <= o.shared_limit, kernel + std::to_string(s.shared_bytes) +
+                                              " bytes of shared memory a block, over the limit of " +
+                                              std::to_string(o.shared_limit));
 }
 
 std::vector<int64_t> block_order(int64_t blocks, const SessionOptions& o) {
@@ -48,7 +48,8 @@ std::vector<int64_t> block_order(int64_t blocks, const SessionOptions& o) {
 }  // namespace
 
 void run(const LaunchShape& shape, const Body& body) {
-  check(open_session != nullptr, "kernel " + std::string(shape.name) + " was launched with no simt::Session open");
+  check(open_session != nullptr,
+        "kernel " + std::string(shape.name) + " was launched with no simt::Session open");
   const SessionOptions& options = open_session->options();
   check_shape(shape, options);
   LaunchReport report;
@@ -98,8 +99,8 @@ void write(void* address, const void* value, size_t bytes, Site site) {
 void barrier(Site site) { worker().barrier(site); }
 void sync_warp(Site site) { worker().sync_warp(site); }
 void copy_async(void* shared, const void* global, int bytes, int source_bytes, Site site) {
-  worker().copy_async(reinterpret_cast<uintptr_t>(shared), reinterpret_cast<uintptr_t>(global), bytes, source_bytes,
-                      site);
+  worker().copy_async(reinterpret_cast<uintptr_t>(shared), reinterpret_cast<uintptr_t>(global), bytes,
+                      source_bytes, site);
 }
 void commit_copies() { worker().commit_copies(); }
 void wait_copies(int groups_left) { worker().wait_copies(groups_left); }

@@ -87,7 +87,8 @@ const SharedMemory::Conflict* SharedMemory::write(size_t offset, size_t bytes, c
 
 const SharedMemory::Conflict* SharedMemory::begin_copy(size_t offset, size_t bytes, const Access& a) {
   if (const Conflict* c = write(offset, bytes, a)) return c;
-  for (size_t g = offset / kGranule; g < (offset + bytes) / kGranule; ++g) granules_[g].write.block_epoch = kPending;
+  for (size_t g = offset / kGranule; g < (offset + bytes) / kGranule; ++g)
+    granules_[g].write.block_epoch = kPending;
   return nullptr;
 }
 

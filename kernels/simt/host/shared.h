@@ -1,4 +1,5 @@
-// A block's shared memory: addresses that fault, the bytes beside them, and who wrote and read each of them last.
+// A block's shared memory: addresses that fault, the bytes beside them, and who wrote and read each of them
+// last.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +11,7 @@ namespace genesis::simt::host {
 class SharedMemory {
  public:
   static constexpr size_t kMostBytes = 228 * 1024;  // of any architecture
+  static constexpr size_t kSmallestAccess = 2;      // bytes
 
   SharedMemory();
   ~SharedMemory();
@@ -46,8 +48,8 @@ class SharedMemory {
   void end_copy(size_t offset, size_t bytes, const Access& a);
 
  private:
-  static constexpr size_t kGranule = 2;        // bytes; the smallest access
-  static constexpr uint16_t kManyWarps = 0xffff;  // readers of several warps
+  static constexpr size_t kGranule = kSmallestAccess;
+  static constexpr uint16_t kManyWarps = 0xffff;    // readers of several warps
   static constexpr uint16_t kWarpReaders = 0x8000;  // with the warp: several of its lanes
   static constexpr uint32_t kPending = 0xffffffff;  // block_epoch of a copy under way
 

@@ -10,10 +10,14 @@ namespace {
 
 const char* name_of(Kind kind) {
   switch (kind) {
-    case Kind::load: return "load";
-    case Kind::store: return "store";
-    case Kind::copy: return "copy";
-    case Kind::matrix: return "matrix";
+    case Kind::load:
+      return "load";
+    case Kind::store:
+      return "store";
+    case Kind::copy:
+      return "copy";
+    case Kind::matrix:
+      return "matrix";
   }
   return "?";
 }
@@ -23,7 +27,8 @@ const char* name_of(Kind kind) {
 int SiteTable::number(const AccessSite& site) {
   const size_t mask = slots_.size() - 1;
   const size_t hash = (reinterpret_cast<uintptr_t>(site.where.file_name()) * 31 + site.where.line()) * 131 +
-                      site.where.column() * 7 + size_t(site.kind) * 3 + size_t(site.bytes) * 5 + size_t(site.space);
+                      site.where.column() * 7 + size_t(site.kind) * 3 + size_t(site.bytes) * 5 +
+                      size_t(site.space);
   for (size_t i = hash & mask;; i = (i + 1) & mask) {
     if (slots_[i] < 0) {
       if (2 * sites_.size() >= slots_.size()) {
@@ -146,8 +151,11 @@ void Counters::fill(LaunchReport& report) const {
   std::vector<SiteCount> sites;
   std::copy_if(sites_.begin(), sites_.end(), std::back_inserter(sites),
                [](const SiteCount& s) { return s.instructions > 0; });
-  const auto key = [](const SiteCount& s) { return std::tie(s.file, s.line, s.column, s.space, s.kind, s.bytes); };
-  std::sort(sites.begin(), sites.end(), [&](const SiteCount& a, const SiteCount& b) { return key(a) < key(b); });
+  const auto key = [](const SiteCount& s) {
+    return std::tie(s.file, s.line, s.column, s.space, s.kind, s.bytes);
+  };
+  std::sort(sites.begin(), sites.end(),
+            [&](const SiteCount& a, const SiteCount& b) { return key(a) < key(b); });
   for (const SiteCount& s : sites) {
     if (report.sites.empty() || key(report.sites.back()) != key(s)) {
       report.sites.push_back(s);

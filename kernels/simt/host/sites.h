@@ -49,8 +49,8 @@ struct Sectors {
 Sectors sectors_of(const WarpAccess& a, int bytes);
 
 // Passes over the 32 four-byte banks beyond the fewest that this access size takes. Accesses of 8 bytes are
-// served by half-warps, of 16 bytes by quarter-warps; lanes that want the same word share it. Offsets are from
-// the start of shared memory.
+// served by half-warps, of 16 bytes by quarter-warps; lanes that want the same word share it. Offsets are
+// from the start of shared memory.
 int count_bank_conflicts(const WarpAccess& a, int bytes);
 
 // What a launch's blocks did, or some of them.

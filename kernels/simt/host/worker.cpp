@@ -9,9 +9,7 @@
 namespace genesis::simt::host {
 namespace {
 
-std::string place(Site site) {
-  return std::string(site.file_name()) + ":" + std::to_string(site.line());
-}
+std::string place(Site site) { return std::string(site.file_name()) + ":" + std::to_string(site.line()); }
 
 }  // namespace
 
@@ -109,7 +107,8 @@ Thread* Worker::next() {
   return t;
 }
 
-// Goes on in a ready thread from one that waits, or from the host thread; back to the host thread if there is none.
+// Goes on in a ready thread from one that waits, or from the host thread; back to the host thread if there is
+// none.
 void Worker::switch_from(Fiber& from) {
   Thread* n = next();
   if (!n) return switch_fiber(from, host_);
@@ -133,7 +132,8 @@ void Worker::barrier(Site site) {
   if (++at_barrier_ < shape_.block) return switch_from(me.fiber);
   for (const Thread& t : threads_) {
     if (t.where.line() != site.line() || t.where.column() != site.column()) {
-      fail("divergent barrier: thread " + std::to_string(t.index) + " is at another one, " + place(t.where), site);
+      fail("divergent barrier: thread " + std::to_string(t.index) + " is at another one, " + place(t.where),
+           site);
     }
   }
   at_barrier_ = 0;
@@ -162,7 +162,8 @@ void* const* Worker::meet(const char* what, uint32_t mask, void* mine, Site site
   } else if (m.what != what || m.mask != mask || m.where.line() != site.line() ||
              m.where.column() != site.column()) {
     fail(std::string(what) + " while lanes of its warp are at " + m.what + " (" + place(m.where) +
-             (m.mask != mask ? ") with another mask" : ")"), site);
+             (m.mask != mask ? ") with another mask" : ")"),
+         site);
   }
   m.lanes[lane] = mine;
   m.arrived |= 1u << lane;
@@ -181,7 +182,8 @@ void Worker::leave(uint32_t mask) {
   const size_t first = size_t(current_->index) / 32 * 32;
   warp().meetings[std::countr_zero(mask)].arrived = 0;
   const auto release_lane = [&](int lane) {
-    if (mask >> lane & 1 && &threads_[first + size_t(lane)] != current_) release(threads_[first + size_t(lane)]);
+    if (mask >> lane & 1 && &threads_[first + size_t(lane)] != current_)
+      release(threads_[first + size_t(lane)]);
   };
   if (options_.order == Order::reverse) {
     for (int lane = 31; lane >= 0; --lane) release_lane(lane);
@@ -201,10 +203,12 @@ void Worker::sync_warp(Site site) {
 void Worker::report_deadlock() const {
   const auto describe = [](const Thread& t) {
     switch (t.state) {
-      case Thread::State::at_barrier: return "is at a barrier (" + place(t.where) + ")";
+      case Thread::State::at_barrier:
+        return "is at a barrier (" + place(t.where) + ")";
       case Thread::State::at_warp_operation:
         return "is at " + std::string(t.waits_for) + " (" + place(t.where) + ")";
-      default: return std::string("has ended");
+      default:
+        return std::string("has ended");
     }
   };
   const auto waiting = [](const Thread& t) { return t.state != Thread::State::ended; };

@@ -18,7 +18,7 @@ namespace genesis::simt::host {
 
 struct AsyncCopy {
   const unsigned char* source;
-  size_t target;  // offset in shared memory
+  size_t target;            // offset in shared memory
   int bytes, source_bytes;  // the rest is zero
   int site;
 };
@@ -44,8 +44,8 @@ struct Meeting {
 };
 
 struct Warp {
-  uint16_t epoch = 0;     // counts sync_warp since the last barrier
-  Meeting meetings[32];   // by the mask's lowest lane
+  uint16_t epoch = 0;    // counts sync_warp since the last barrier
+  Meeting meetings[32];  // by the mask's lowest lane
   // Accesses since the warp's lanes last met, by site: the lanes' k-th executions make one instruction.
   struct AtSite {
     uint16_t executed[32] = {};
