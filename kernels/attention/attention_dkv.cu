@@ -30,7 +30,7 @@ class Steps {
   __device__ Steps(const int32_t* first_keys, int key_tile, int T, int head, int heads)
       : first_keys_(first_keys),
         key_tile_(key_tile),
-        tiles_((T + kTile - 1) / kTile),
+        tiles_(int(gridDim.z)),
         T_(T),
         last_head_(head + heads - 1),
         step_{head, 0, true} {
@@ -98,14 +98,14 @@ __device__ inline void mask_queries(Sums<kStep>& scores, int first_key, int t0, 
 
 template <int width>
 __global__ void __launch_bounds__(kThreads, width == 64 ? 3 : 2)
-    attention_dkv_kernel(AttentionBackward a, AttentionWorkspace workspace) {
+    attention_dkv_kernel(AttentionBackward a, AttentionWorkspace workspace, float factor) {
   auto& plan = simt::shared<Plan<width>>();
   const AttentionShape& s = a.shape;
   const int H = int(s.H), KV = int(s.KV), heads = H + 2 * KV, group = H / KV;
-  const int b = int(blockIdx.x) / KV, kv = int(blockIdx.x) % KV;
-  const int key_tile = int(blockIdx.y), first_key = key_tile * kTile, T = int(s.T);
+  const int kv = int(blockIdx.x), b = int(blockIdx.y);
+  const int key_tile = int(blockIdx.z), first_key = key_tile * kTile, T = int(s.T);
   const bool documents = a.positions;
-  Steps steps(documents ? workspace.first_keys + b * int(gridDim.y) : nullptr, key_tile, T, kv * group,
+  Steps steps(documents ? workspace.first_keys + b * int(gridDim.z) : nullptr, key_tile, T, kv * group,
               group);
 
   const auto start_copy = [&](const Step& step, int stage) {
@@ -137,7 +137,6 @@ __global__ void __launch_bounds__(kThreads, width == 64 ? 3 : 2)
   for (int k = 0; k < width / 16; ++k) load_a<width>(value[k], plan.stage[1], warp_row, k);
 
   Sums<width> dk = {}, dv = {};
-  const float factor = s.scale * kLog2e;
   for (int stage = 0; step.exists; stage ^= 1) {
     ptx::wait_copies<0>();
     simt::sync_threads();
@@ -179,12 +178,12 @@ template <int width>
 void launch_dkv(const AttentionBackward& a, Stream stream) {
   const AttentionShape& s = a.shape;
   simt::launch(attention_dkv_kernel<width>,
-               {.grid = {s.B * s.KV, query_tiles(s)},
+               {.grid = {s.KV, s.B, query_tiles(s)},
                 .block = kThreads,
                 .shared_bytes = sizeof(Plan<width>),
                 .stream = stream,
                 .name = "attention_dkv"},
-               a, AttentionWorkspace(s, a.workspace));
+               a, AttentionWorkspace(s, a.workspace), s.scale * kLog2e);
 }
 
 }  // namespace

@@ -28,12 +28,12 @@ __device__ inline void mean_of_rows(float (&mean)[2], const uint32_t (&d_out)[wi
 
 template <int width>
 __global__ void __launch_bounds__(kThreads, width == 64 ? 3 : 2)
-    attention_dq_kernel(AttentionBackward a, AttentionWorkspace workspace) {
+    attention_dq_kernel(AttentionBackward a, AttentionWorkspace workspace, float factor) {
   auto& plan = simt::shared<Plan<width>>();
   const AttentionShape& s = a.shape;
   const int H = int(s.H), KV = int(s.KV), heads = H + 2 * KV;
-  const int b = int(blockIdx.x) / H, h = int(blockIdx.x) % H, kv = h / (H / KV);
-  const int query_tile = int(gridDim.y - 1 - blockIdx.y), t0 = query_tile * kTile, T = int(s.T);
+  const int h = int(blockIdx.x), b = int(blockIdx.y), kv = h / (H / KV);
+  const int query_tile = int(gridDim.z - 1 - blockIdx.z), t0 = query_tile * kTile, T = int(s.T);
   const HeadRows keys = head_rows(s, a.qkv, b, heads, H + kv),
                  values = head_rows(s, a.qkv, b, heads, H + KV + kv);
   const int32_t* positions = a.positions ? a.positions + b * s.T : nullptr;
@@ -84,11 +84,10 @@ __global__ void __launch_bounds__(kThreads, width == 64 ? 3 : 2)
     }
   }
   if (positions && h == 0 && threadIdx.x == 0) {
-    simt::store(workspace.first_keys + b * int(gridDim.y) + query_tile, first_keys.low);
+    simt::store(workspace.first_keys + b * int(gridDim.z) + query_tile, first_keys.low);
   }
 
   Sums<width> dq = {};
-  const float factor = s.scale * kLog2e;
   Ring ring;
   for (int n = 0; n < steps; ++n) {
     const bf16* keys_here = plan.tile[ring.next(n, start_copy)];
@@ -120,12 +119,12 @@ template <int width>
 void launch_dq(const AttentionBackward& a, Stream stream) {
   const AttentionShape& s = a.shape;
   simt::launch(attention_dq_kernel<width>,
-               {.grid = {s.B * s.H, query_tiles(s)},
+               {.grid = {s.H, s.B, query_tiles(s)},
                 .block = kThreads,
                 .shared_bytes = sizeof(Plan<width>),
                 .stream = stream,
                 .name = "attention_dq"},
-               a, AttentionWorkspace(s, a.workspace));
+               a, AttentionWorkspace(s, a.workspace), s.scale * kLog2e);
 }
 
 }  // namespace

@@ -69,13 +69,13 @@ __device__ inline void softmax_step(Softmax& softmax, Sums<kTile>& scores, Sums<
 
 template <int width>
 __global__ void __launch_bounds__(kThreads, width == 64 ? 3 : 2)
-    attention_forward_kernel(AttentionForward a) {
+    attention_forward_kernel(AttentionForward a, float factor) {
   auto& plan = simt::shared<Plan<width>>();
   const AttentionShape& s = a.shape;
   const int H = int(s.H), KV = int(s.KV), heads = H + 2 * KV;
-  const int b = int(blockIdx.x) / H, h = int(blockIdx.x) % H, kv = h / (H / KV);
+  const int h = int(blockIdx.x), b = int(blockIdx.y), kv = h / (H / KV);
   // The last queries, which see the most, first: the short blocks fill the end of the launch.
-  const int query_tile = int(gridDim.y - 1 - blockIdx.y), t0 = query_tile * kTile, T = int(s.T);
+  const int query_tile = int(gridDim.z - 1 - blockIdx.z), t0 = query_tile * kTile, T = int(s.T);
   const HeadRows queries = head_rows(s, a.qkv, b, heads, h), keys = head_rows(s, a.qkv, b, heads, H + kv),
                  values = head_rows(s, a.qkv, b, heads, H + KV + kv);
   const int32_t* positions = a.positions ? a.positions + b * s.T : nullptr;
@@ -105,7 +105,6 @@ __global__ void __launch_bounds__(kThreads, width == 64 ? 3 : 2)
 
   Sums<width> out = {};
   Softmax softmax;
-  const float factor = s.scale * kLog2e;
   Ring ring;
   for (int n = 0; n < copies; n += 2) {
     const int first = first_tile * kTile + n / 2 * kTile;
@@ -135,12 +134,12 @@ template <int width>
 void launch_forward(const AttentionForward& a, Stream stream) {
   const AttentionShape& s = a.shape;
   simt::launch(attention_forward_kernel<width>,
-               {.grid = {s.B * s.H, (s.T + kTile - 1) / kTile},
+               {.grid = {s.H, s.B, (s.T + kTile - 1) / kTile},
                 .block = kThreads,
                 .shared_bytes = sizeof(Plan<width>),
                 .stream = stream,
                 .name = "attention_forward"},
-               a);
+               a, s.scale * kLog2e);
 }
 
 }  // namespace

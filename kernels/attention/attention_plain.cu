@@ -65,8 +65,14 @@ struct Columns {
   template <class T>
   __device__ void store(T* row) const {
     if (column >= K) return;
+    constexpr int kVec = simt::kVec<T>;
 #pragma unroll
-    for (int i = 0; i < kColumns; ++i) simt::store(row + column + i, T(x[i]));
+    for (int i = 0; i < kColumns; i += kVec) {
+      simt::Vec<T, kVec> v;
+#pragma unroll
+      for (int j = 0; j < kVec; ++j) v[j] = T(x[i + j]);
+      simt::store_vec(row + column + i, v);
+    }
   }
 };
 
