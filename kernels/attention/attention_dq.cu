@@ -1,3 +1,12 @@
+// The gradient of the queries, and what the gradients of keys and values need besides: each query's
+// statistics. As in the forward pass a block owns 64 queries, 16 a warp, and walks their keys, here 32 at a
+// time: the scores and d_out . values are made again, and their product with the keys is summed in registers.
+// Queries and d_out stay in registers as fragments.
+//
+// A step at head size 128, per warp: 96 mma (32 each for scores, d_out . values and dq), 48 ldmatrix.x4 and
+// some 330 instructions in all. FLOPs: 6 K a pair of query and key. Bytes: queries, d_out, out and dq once;
+// keys and values once a tile of queries, from L2. Expected: 80% of an RTX 4090's bf16 rate; genesis_1b's
+// layer at 4 x 2,048 tokens: 80 GFLOP, 0.62 ms.
 #include "kernels/attention/attention_backward_cuda.h"
 
 namespace genesis::cuda {

@@ -8,17 +8,18 @@
 // statistics and the output. Keys and values arrive through a ring of three tiles: while one is multiplied
 // the next two are under way.
 //
-// A step over 64 keys at head size 128, per warp: 128 mma (64 for the scores, 64 for the output) against 64
-// ldmatrix.x4, 32 exponentials a lane and about 250 other instructions. On an RTX 4090, where an mma takes 16
-// cycles of one of the SM's four tensor cores, that is 2,048 cycles of it, 256 of the 512 that the SM's
-// shared memory is busy for (8 warps), and some 500 issue slots: the tensor cores are what is short. 48 KB
-// and at most 255 registers let 2 blocks live on an SM (head size 64: 24 KB, 4 blocks), so that one's softmax
-// hides behind the other's products.
+// A step over 64 keys at head size 128, per warp: 128 mma (64 for the scores, 64 for the output), 64
+// ldmatrix.x4, 32 exponentials a lane and some 400 other instructions. On an RTX 4090 an mma takes 16 cycles
+// of one of the SM's four tensor cores, so that the two warps of each (2 blocks an SM) keep it busy for 4,096
+// cycles, in which shared memory is busy for 2,048 (8 warps x 64 x 4) and 1,200 of the instruction slots are
+// taken: the tensor cores are what is short, and one block's softmax hides behind the other's products. At
+// head size 64 a step has half the mma and the same softmax, and 3 blocks share the SM.
 //
-// FLOPs: 4 K a pair of query and key, in whole tiles: T^2/2 + 32 T pairs a head, 1.03 of the causal ones at T
-// = 2,048. Bytes: queries, output and lse once; keys and values of 64 rows once a query tile, from L2: at K =
-// 128 32 KB for every 8.4 MFLOP, 0.6 TB/s at 160 TFLOP/s, an eighth of an RTX 4090's L2. Expected: 85% to 90%
-// of the card's bf16 rate at head size 128, 75% at 64, where the exponentials weigh twice as much.
+// FLOPs: 4 K a pair of query and key, in whole tiles: T^2/2 + 32 T pairs a head, 1.03 times the causal ones
+// at T = 2,048. Bytes: queries, output and lse once; 64 keys and values for every tile of queries, mostly
+// from L2: at K = 128, 32 KB for 2.1 MFLOP, 2.5 TB/s at 160 TFLOP/s. Expected of the card's bf16 rate: 85% at
+// head size 128 (a public kernel of this shape reaches 94% of an RTX 5090's without the mask), 75% at 64.
+// genesis_1b's layer at 4 x 2,048 tokens: 53 GFLOP, 0.39 ms.
 namespace genesis::cuda {
 namespace {
 
