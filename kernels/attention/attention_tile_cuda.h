@@ -1,14 +1,5 @@
 // What the attention kernels with tensor cores share: tiles of one head's rows in shared memory, a warp's
 // fragments of them, and their products. Head sizes are padded with zeros to a tile's width.
-//
-// On sm_89 (64 K registers, 100 KB of shared memory an SM, of which a block takes 1 KB more than it asks
-// for), with nvcc 13.0; no spills on any architecture. dkv at width 128 is at the limit of 255 registers a
-// thread.
-//              registers   shared memory   blocks an SM
-//   width      64    128     64     128      64   128
-//   forward   153    204    24.0    48.0      3     2
-//   dq        160    226    24.0    48.0      3     2
-//   dkv       168    255    24.8    48.8      3     2
 #pragma once
 
 #include <algorithm>

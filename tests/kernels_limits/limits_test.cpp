@@ -7,6 +7,7 @@
 #include <set>
 
 #include "kernels/adamw/adamw_cases.h"
+#include "kernels/attention/attention_cases.h"
 #include "kernels/common/error.h"
 #include "kernels/cross_entropy/cross_entropy_cases.h"
 #include "kernels/elementwise/elementwise_cases.h"
@@ -38,6 +39,11 @@ void launch_all() {
   for (const int64_t K : {64, 128}) {
     const RopeProblem p({"", 2, 12, 6, K}, DType::bf16, simt::kDeviceMemory);
     cuda::rope(p.rope(), {});
+    AttentionProblem attention({"", 1, 2, 12, 6, K}, DType::bf16, simt::kDeviceMemory);
+    attention.take_workspaces(cuda::attention_forward_workspace(attention.shape),
+                              cuda::attention_backward_workspace(attention.shape), simt::kDeviceMemory);
+    cuda::attention_forward(attention.forward(), {});
+    cuda::attention_backward(attention.backward(), {});
   }
   for (const int64_t D : {1024, 1536, 2048}) {
     const RmsNormProblem p({"", 4, D}, DType::bf16, cuda::rmsnorm_backward_workspace(4, D),
