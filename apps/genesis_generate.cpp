@@ -8,6 +8,7 @@
 #include "io/checkpoint.h"
 #include "io/sampler.h"
 #include "io/tokenizer.h"
+#include "io/utf8.h"
 #include "kernels/common/error.h"
 #include "model/decoder.h"
 
@@ -36,6 +37,8 @@ Tokenizer open_tokenizer(const Options& o, const Config& config, const TrainStat
 }
 
 void generate(const Options& o) {
+  const size_t valid = utf8_valid_prefix(o.prompt);
+  check(valid == o.prompt.size(), fmt::format("--prompt: is not UTF-8 at byte {}: convert it first", valid));
   const auto warn = [](const std::string& line) { std::cerr << "genesis_generate: " << line << "\n"; };
   const std::string checkpoint = find_checkpoint(o.run, warn);
   const TrainState state = read_checkpoint_state(checkpoint);
@@ -81,11 +84,15 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--temperature", o.sampling.temperature, "0: always the likeliest token")
       ->capture_default_str();
-  app.add_option("--top-k", o.sampling.top_k, "choose among the k likeliest; 0: all")->capture_default_str();
+  app.add_option("--top-k", o.sampling.top_k, "choose among the k likeliest; 0: all")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app.add_option("--top-p", o.sampling.top_p,
                  "choose among the likeliest that have this probability together")
       ->capture_default_str();
-  app.add_option("--seed", o.seed, "the same seed writes the same text")->capture_default_str();
+  app.add_option("--seed", o.seed, "the same seed writes the same text")
+      ->check(CLI::NonNegativeNumber)  // CLI11 would take -1 for 2^64 - 1
+      ->capture_default_str();
   app.add_option("--recurrence", o.recurrence, "recurrent steps; 0: as trained")
       ->check(CLI::Range(int64_t(0), int64_t(1024)))
       ->capture_default_str();

@@ -1,4 +1,5 @@
 // genesis_tokenize: trains a tokenizer, encodes text to token datasets, and decodes them.
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -33,8 +34,37 @@ std::string unescaped(const std::string& text) {
   return result;
 }
 
-void check_free(const std::string& path, bool force) {
+std::vector<std::string> dataset_files(const std::string& prefix) {
+  std::vector<std::string> files;
+  for (const char* extension : {".bin", ".idx", ".json"}) {
+    files.push_back(dataset_file(prefix, extension).string());
+  }
+  return files;
+}
+
+// Refuses what could not be written, or would replace what it must not, before any work is done.
+void check_output(const std::string& path, const std::vector<std::string>& inputs, bool force) {
+  const fs::path folder = fs::path(path).parent_path();
+  check(folder.empty() || fs::is_directory(folder),
+        path + ": there is no folder " + folder.string() + " to write it into: make it first");
+  check(!fs::is_directory(path), path + ": is a folder; expected the name of a file to write");
   check(force || !fs::exists(path), path + ": is there already; --force replaces it");
+  for (const std::string& input : inputs) {
+    std::error_code absent;
+    check(!fs::equivalent(path, input, absent),
+          path + ": is read here, so it cannot be written as well: choose another name for the output");
+  }
+}
+
+void check_dataset_output(const std::string& prefix, const std::vector<std::string>& inputs, bool force) {
+  check(fs::path(prefix).has_filename(),
+        "a dataset's PREFIX ends with the name of its files, as in data/train; found '" + prefix + "'");
+  for (const std::string& file : dataset_files(prefix)) check_output(file, inputs, force);
+}
+
+std::vector<std::string> with(std::vector<std::string> files, const std::string& one) {
+  files.push_back(one);
+  return files;
 }
 
 ProgressBar bar(const std::string& label, int64_t bytes) {
@@ -45,6 +75,11 @@ ProgressBar bar(const std::string& label, int64_t bytes) {
 // The byte of the text that the held-out part begins after: INT64_MAX where none is held out.
 int64_t held_out_from(const Options& o) {
   if (o.validation_fraction == 0) return INT64_MAX;
+  for (const std::string& file : o.corpus.files) {
+    check(
+        !fs::exists(file) || fs::is_regular_file(file),
+        file + ": is not a regular file, and --validation-fraction reads the text twice: save it to a file");
+  }
   Corpus corpus(o.corpus);
   ProgressBar progress = bar("count", corpus.file_bytes());
   const int64_t bytes = count_text(corpus, [&](int64_t read) { progress.advance(read); });
@@ -53,7 +88,7 @@ int64_t held_out_from(const Options& o) {
 }
 
 void train(const Options& o) {
-  check_free(o.output, o.force);
+  check_output(o.output, o.corpus.files, o.force);
   Corpus corpus(o.corpus, held_out_from(o));
   ProgressBar progress = bar("read", corpus.file_bytes());
   const std::string model = Tokenizer::train(o.training, [&]() -> std::optional<std::string> {
@@ -78,10 +113,13 @@ void report(const fs::path& prefix, const DatasetInfo& info) {
 void encode(const Options& o) {
   check((o.validation_fraction > 0) == !o.validation_output.empty(),
         "--validation-fraction and --validation-output go together");
-  for (const std::string& prefix : {o.output, o.validation_output}) {
-    for (const char* extension : {".bin", ".idx", ".json"}) {
-      if (!prefix.empty()) check_free(dataset_file(prefix, extension).string(), o.force);
-    }
+  const std::vector<std::string> inputs = with(o.corpus.files, o.tokenizer);
+  check_dataset_output(o.output, inputs, o.force);
+  if (!o.validation_output.empty()) {
+    check_dataset_output(o.validation_output, inputs, o.force);
+    const auto place = [](const std::string& prefix) { return fs::weakly_canonical(fs::absolute(prefix)); };
+    check(place(o.output) != place(o.validation_output),
+          "--output and --validation-output are both " + o.output + ": they need names of their own");
   }
   const Tokenizer tokenizer(o.tokenizer);
   Corpus corpus(o.corpus, held_out_from(o));
@@ -109,7 +147,7 @@ void decode(const Options& o) {
     progress.finish();
   };
   if (o.output.empty()) return write(std::cout);
-  check_free(o.output, o.force);
+  check_output(o.output, with(dataset_files(o.prefix), o.tokenizer), o.force);
   const std::string temporary = o.output + ".tmp";
   std::ofstream file(temporary, std::ios::binary);
   if (!file) throw_errno("cannot write " + temporary);
@@ -186,6 +224,8 @@ int main(int argc, char** argv) {
     command->add_flag("--force", o.force, "Replace what is there");
   }
   return run_main(app, argc, argv, [&] {
+    check(!std::isnan(o.validation_fraction),
+          "--validation-fraction: expected a number from 0 to 0.99, found nan");
     o.corpus.separator = unescaped(o.corpus.separator);
     if (*to_train) train(o);
     if (*to_encode) encode(o);

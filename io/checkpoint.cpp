@@ -144,7 +144,9 @@ class Loading {
       : file_(path.string()), wanted_(wanted) {
     check_size(path, file_.bytes().size(), expected.bytes);
     check(sum_of(file_.bytes()) == expected,
-          path.string() + ": its checksum is not the one it was written with: the file was damaged");
+          path.string() +
+              ": its checksum is not the one it was written with: the file was damaged. Without this "
+              "checkpoint's folder, the one before it is used");
     content_ = parse_safetensors(file_.bytes(), path.string());
     for (const TensorView& t : content_.tensors) held_[t.name] = &t;
     check_same_tensors(path.string(), held_, wanted);

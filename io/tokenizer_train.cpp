@@ -64,7 +64,7 @@ class Sentences {
     bytes_ = 0;
     size_t kept = 0;
     for (size_t i = 0; i < sentences_.size(); i += 2, ++kept) {
-      sentences_[kept] = std::move(sentences_[i]);
+      sentences_[kept].swap(sentences_[i]);  // the first one with itself
       bytes_ += int64_t(sentences_[kept].size());
     }
     sentences_.resize(kept);
@@ -113,10 +113,28 @@ std::unordered_map<std::string, std::string> arguments(const TokenizerOptions& o
   };
 }
 
+void check_options(const TokenizerOptions& o) {
+  constexpr int kFewest = 1 + 1 + 256 + 1;  // unknown, end of document, the bytes, and a character at least
+  check(o.vocab_size >= kFewest, "a tokenizer has at least " + std::to_string(kFewest) +
+                                     " pieces, 256 of them bytes; found " + std::to_string(o.vocab_size));
+  check(o.character_coverage >= 0.98 && o.character_coverage <= 1,
+        "the character coverage has to be from 0.98 to 1, found " + std::to_string(o.character_coverage));
+}
+
+// What SentencePiece found wrong, as its user can act on it.
+std::string advice(const std::string& message) {
+  const bool crowded = message.find("smaller than required_chars") != std::string::npos;
+  return crowded
+             ? "its characters and the 258 fixed pieces are more than that: ask for more pieces, or lower "
+               "the character coverage"
+             : message;
+}
+
 }  // namespace
 
 std::string Tokenizer::train(const TokenizerOptions& options,
                              const std::function<std::optional<std::string>()>& next) {
+  check_options(options);
   Sentences sentences(options.max_bytes);
   while (const auto text = next()) sentences.add_text(*text);
   check(!sentences.all().empty(), "the tokenizer has no text to learn from");
@@ -126,7 +144,7 @@ std::string Tokenizer::train(const TokenizerOptions& options,
   std::string model;
   const auto status = sentencepiece::SentencePieceTrainer::Train(arguments(options), &handover, &model);
   check(status.ok(), "cannot learn a tokenizer of " + std::to_string(options.vocab_size) + " pieces from " +
-                         bytes + " bytes of text: " + status.ToString());
+                         bytes + " bytes of text: " + advice(status.ToString()));
   sentencepiece::SentencePieceProcessor processor;
   const bool loads = processor.LoadFromSerializedProto(model).ok();
   require(loads, "SentencePiece cannot read the model it trained");

@@ -103,11 +103,45 @@ TEST_CASE("genesis_tokenize names what is wrong, exits with an error and leaves 
   refused("encode --tokenizer t.model --output none/d page.md", "none/d.bin");
   refused("train --vocab-size 600 --output new.model latin1.txt", "latin1.txt: is not UTF-8");
   refused("train --vocab-size 60000 --output new.model page.md", "pieces, not 60000");
+  refused("train --vocab-size 258 --output new.model page.md", "at least 259 pieces");
+  refused("train --vocab-size 262 --output new.model page.md", "ask for more pieces, or lower the character");
+  refused("train --character-coverage nan --output new.model page.md", "from 0.98 to 1, found nan");
+  refused("train --vocab-size 600 --output none/new.model page.md", "no folder none");
+  refused("train --vocab-size 600 --force --output . page.md", "is a folder");
+  refused("encode --tokenizer t.model --output none/ page.md", "PREFIX");
+  refused("encode --tokenizer t.model --output '' page.md", "PREFIX");
+  const std::string held = "encode --tokenizer t.model --validation-fraction ";
+  refused(held + "nan --output d --validation-output d.val page.md", "found nan");
+  refused(held + "0.1 --output d --validation-output ./d page.md", "names of their own");
+  refused(held + "0.1 --output d --validation-output d.val /dev/null", "reads the text twice");
   refused("decode --tokenizer t.model d", "d.json");
   refused("encode --output d page.md", "--tokenizer");
   refused("", "subcommand");
   for (const auto& entry : fs::directory_iterator(shell.folder.path())) {
     const std::string name = entry.path().filename();
     CHECK((name.find("d.") != 0 && name.find("new.") != 0 && name.find(".tmp") == std::string::npos));
+  }
+}
+
+TEST_CASE("genesis_tokenize never replaces what it reads") {
+  const Shell shell("genesis_tokenize");
+  shell.folder.put("page.bin", kPage);
+  REQUIRE(shell.run("train --vocab-size 600 --output t.model page.bin").code == 0);
+  REQUIRE(shell.run("encode --tokenizer t.model --output d page.bin").code == 0);
+  fs::copy_file(shell.folder.path() / "t.model", shell.folder.path() / "t.json");
+  fs::create_symlink("page.bin", shell.folder.path() / "link");
+  for (const auto& [arguments, file] : {
+           std::pair{"train --vocab-size 600 --output page.bin page.bin", "page.bin"},
+           std::pair{"train --vocab-size 600 --output link page.bin", "page.bin"},
+           std::pair{"encode --tokenizer t.model --output page page.bin", "page.bin"},
+           std::pair{"encode --tokenizer t.json --output t page.bin", "t.json"},
+           std::pair{"decode --tokenizer t.model --output d.bin d", "d.bin"},
+           std::pair{"decode --tokenizer t.model --output ./t.model d", "t.model"},
+       }) {
+    const std::string before = read_text_file(shell.folder.file(file));
+    const Outcome outcome = shell.run(std::string(arguments) + " --force");
+    CHECK(outcome.code == 1);
+    CHECK(outcome.err.find("is read here") != std::string::npos);
+    CHECK(read_text_file(shell.folder.file(file)) == before);
   }
 }

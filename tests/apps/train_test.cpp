@@ -131,6 +131,13 @@ TEST_CASE("genesis_train and genesis_generate say what is wrong in one line") {
   refused(generate.run(run), "t.model");  // the config's path is not from this folder
   refused(generate.run(run + " --tokenizer " + model + " --top-p 2"), "top_p");
   refused(generate.run(run + " --tokenizer " + model + " --recurrence 2"), "dense");
+  refused(generate.run(run + " --tokenizer " + model + " --prompt \"$(printf 'caf\\351')\""),
+          "--prompt: is not UTF-8 at byte 3");
+  for (const char* negative : {"--seed", "--top-k", "--tokens", "--recurrence"}) {
+    const Outcome outcome = generate.run(run + " --tokenizer " + model + " " + negative + " -1");
+    CHECK(outcome.code != 0);
+    CHECK(has(outcome.err, negative));
+  }
   small_tokenizer(generate.folder.file("other.model"));
   refused(generate.run(run + " --tokenizer other.model"), "hash");
 }

@@ -171,6 +171,13 @@ TEST_CASE("a corpus beyond max_bytes is sampled evenly, and every time the same"
   CHECK(tokenizer.encode(" epsilon").size() == 1);
 }
 
+TEST_CASE("a sample keeps the corpus's first sentence, whole") {
+  const TempFolder folder;
+  const Tokenizer tokenizer =
+      learn(folder.file("t.model"), "ab ab ab ab", {.vocab_size = 262, .max_bytes = 1});
+  CHECK(tokenizer.encode("ab").size() == 1);
+}
+
 TEST_CASE("learning says what it lacks") {
   const auto train = [](const std::string& text, const TokenizerOptions& options) {
     return message_of([&] {
@@ -180,8 +187,14 @@ TEST_CASE("learning says what it lacks") {
   };
   CHECK(train("", {}).find("no text to learn from") != std::string::npos);
   CHECK(train("a few words and no more", {.vocab_size = 4096}).find("pieces, not 4096") != std::string::npos);
-  CHECK(train(design_page(), {.vocab_size = 100}).find("cannot learn a tokenizer of 100 pieces") !=
+  CHECK(train("some text", {.vocab_size = 258}).find("at least 259 pieces, 256 of them bytes; found 258") !=
         std::string::npos);
+  CHECK(
+      train("some text", {.vocab_size = 300, .character_coverage = 0.5}).find("from 0.98 to 1, found 0.5") !=
+      std::string::npos);
+  const std::string crowded = train(design_page(), {.vocab_size = 262});
+  CHECK(crowded.find("cannot learn a tokenizer of 262 pieces") != std::string::npos);
+  CHECK(crowded.find("ask for more pieces, or lower the character coverage") != std::string::npos);
 }
 
 TEST_CASE("a model that cannot keep the promise is refused") {
