@@ -2,10 +2,12 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <filesystem>
 
 #include "apps/generate/generator.h"
 #include "apps/main.h"
 #include "io/checkpoint.h"
+#include "io/run_dir.h"
 #include "io/sampler.h"
 #include "io/tokenizer.h"
 #include "io/utf8.h"
@@ -24,9 +26,11 @@ struct Options {
   bool ignore_end = false;
 };
 
-Tokenizer open_tokenizer(const Options& o, const Config& config, const TrainState& state) {
-  const std::string path = o.tokenizer.empty() ? config.data.tokenizer : o.tokenizer;
-  check(!path.empty(), "the run has no tokenizer (data.tokenizer is empty): name one with --tokenizer");
+Tokenizer open_tokenizer(const Options& o, const std::string& checkpoint, const TrainState& state) {
+  const std::string kept = kept_tokenizer(checkpoint + "/../..");
+  check(!o.tokenizer.empty() || std::filesystem::exists(kept),
+        "the run has no tokenizer of its own (" + kept + "): name one with --tokenizer");
+  const std::string path = o.tokenizer.empty() ? kept : o.tokenizer;
   Tokenizer tokenizer(path);
   check(state.tokenizer_hash.empty() || tokenizer.hash() == state.tokenizer_hash,
         fmt::format(
@@ -46,7 +50,7 @@ void generate(const Options& o) {
   check(o.recurrence == 0 || config.model.recurrence.core > 0,
         "--recurrence is for recurrent models, and this one is dense");
   const int64_t recurrence = o.recurrence > 0 ? o.recurrence : trained_recurrence(config.model);
-  const Tokenizer tokenizer = open_tokenizer(o, config, state);
+  const Tokenizer tokenizer = open_tokenizer(o, checkpoint, state);
 
   // A document begins after an end-of-document token, as in training.
   std::vector<int32_t> ids = tokenizer.encode(o.prompt);
@@ -96,7 +100,7 @@ int main(int argc, char** argv) {
   app.add_option("--recurrence", o.recurrence, "recurrent steps; 0: as trained")
       ->check(CLI::Range(int64_t(0), int64_t(1024)))
       ->capture_default_str();
-  app.add_option("--tokenizer", o.tokenizer, "the tokenizer, where it is not at the place the config names");
+  app.add_option("--tokenizer", o.tokenizer, "the tokenizer, where the run's folder has none");
   app.add_flag("--ignore-end", o.ignore_end, "go on past the end of a document");
   return run_main(app, argc, argv, [&] { generate(o); });
 }

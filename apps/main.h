@@ -8,14 +8,19 @@
 
 namespace genesis {
 
-// Parses the command line and runs `body`. The only place that catches.
+// Parses the command line and runs `body`. The only place that catches. Returns 0; 2 for a command line that
+// is wrong; 1 for anything else that is.
 inline int run_main(CLI::App& app, int argc, char** argv, const std::function<void()>& body) {
-  CLI11_PARSE(app, argc, argv);
   try {
+    app.parse(argc, argv);
     body();
     std::cout.flush();
     if (std::cout) return 0;
     std::cerr << app.get_name() << ": standard output could not be written\n";
+  } catch (const CLI::ParseError& e) {
+    if (e.get_exit_code() == int(CLI::ExitCodes::Success)) return app.exit(e);  // --help
+    std::cerr << app.get_name() << ": " << e.what() << "; --help lists what there is\n";
+    return 2;
   } catch (const std::exception& e) {
     std::cout.flush();
     std::cerr << app.get_name() << ": " << e.what() << "\n";

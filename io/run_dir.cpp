@@ -76,4 +76,8 @@ RunClaim claim_run_dir(const std::string& run_dir, const std::string& config, co
   return claim;
 }
 
+std::string kept_tokenizer(const std::string& run_dir) {
+  return (fs::path(run_dir) / "tokenizer.model").string();
+}
+
 }  // namespace genesis

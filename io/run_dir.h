@@ -28,4 +28,7 @@ using CompareConfigs = std::function<std::string(const std::string& held, const 
 // checkpoints without a config.yaml.
 RunClaim claim_run_dir(const std::string& run_dir, const std::string& config, const CompareConfigs& compare);
 
+// The run's copy of its tokenizer, so that the folder can be used wherever it is.
+std::string kept_tokenizer(const std::string& run_dir);
+
 }  // namespace genesis

@@ -17,8 +17,8 @@ namespace genesis {
 namespace {
 
 std::string row(const std::string& what, const std::string& figure, const std::string& note = "") {
-  return note.empty() ? fmt::format("  {:<26}{:>18}\n", what, figure)
-                      : fmt::format("  {:<26}{:>18}   {}\n", what, figure, note);
+  return note.empty() ? fmt::format("  {:<30}{:>18}\n", what, figure)
+                      : fmt::format("  {:<30}{:>18}   {}\n", what, figure, note);
 }
 
 // 1234567 -> 1,234,567
@@ -82,13 +82,15 @@ std::string arithmetic(const Config& config, const Graph& graph) {
   s += row("forward", per_token(forward));
   s += row("backward", per_token(backward));
   s += row("recompute", per_token(again));
-  s += row("total", per_token(forward + backward + again), "model FLOPs: forward and backward alone");
+  s += row("total", per_token(forward + backward + again),
+           fmt::format("{} of it the model's; attention's backward pass repeats one product of five",
+                       per_token(forward + backward)));
   s += "tokens\n";
   s += row("a micro-step", exact(config.train.micro_batch * config.data.sequence_length));
   s += row("a step", exact(config.train.batch_size * config.data.sequence_length),
-           fmt::format("{} micro-steps", config.train.batch_size / config.train.micro_batch));
+           fmt::format("micro-steps: {}", config.train.batch_size / config.train.micro_batch));
   s += row("the run", exact(config.train.steps * config.train.batch_size * config.data.sequence_length),
-           fmt::format("{} steps", exact(config.train.steps)));
+           fmt::format("steps: {}", exact(config.train.steps)));
   return s;
 }
 
@@ -125,7 +127,8 @@ std::string memory(const Config& config, DType dtype, size_t limit, const Traini
     } catch (const Error&) {
       figure = "over the budget";
     }
-    s += row(fmt::format("activations, {}", name_of(choice)), figure, chosen ? "<- this config" : "");
+    s += row(fmt::format("activations, recompute {}", name_of(choice)), figure,
+             chosen ? "<- this config" : "");
   }
   s += row("workspace", bytes(arena.workspace), "the largest, inside the activations' arena");
   const size_t peak = persistent_bytes(graph) + arena.bytes;

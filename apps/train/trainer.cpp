@@ -8,7 +8,9 @@
 #include "apps/device.h"
 #include "apps/train/checkpoints.h"
 #include "apps/train/training_graph.h"
+#include "io/file.h"
 #include "io/format.h"
+#include "io/run_dir.h"
 #include "kernels/adamw/adamw.h"
 #include "kernels/common/error.h"
 #include "kernels/common/parallel.h"
@@ -53,6 +55,9 @@ Trainer::Trainer(const Config& config, Terminal terminal)
 
   std::vector<std::string> lines;
   resume_or_begin([&](const std::string& line) { lines.push_back(line); });
+  if (data_.tokenizer) {
+    replace_text_file(kept_tokenizer(config.run_dir), read_text_file(config.data.tokenizer));
+  }
   state_.config = text;
   loader_ = std::make_unique<Loader>(data_.train, loader_options(config, state_.samples));
   log_ =
@@ -75,6 +80,13 @@ void Trainer::resume_or_begin(const std::function<void(const std::string&)>& say
     say("a new run in " + config_.run_dir);
     return;
   }
+  const TrainState saved = read_checkpoint_state(*checkpoint);
+  check(!data_.tokenizer || saved.tokenizer_hash.empty() || data_.tokenizer->hash() == saved.tokenizer_hash,
+        fmt::format(
+            "{} was trained with the tokenizer of hash {}, but {} has hash {}: choose another folder for "
+            "this run, or go on with that one's tokenizer and data",
+            config_.run_dir, saved.tokenizer_hash, config_.data.tokenizer,
+            data_.tokenizer ? data_.tokenizer->hash() : ""));
   state_ = load_run(*checkpoint, storage_);
   say(fmt::format("going on from {} (step {})", *checkpoint, state_.step));
 }
@@ -89,7 +101,8 @@ void Trainer::run(const std::function<bool()>& stop) {
     stopped = stop();
     const auto due = [&](int64_t every) { return every > 0 && state_.step % every == 0; };
     const bool last = state_.step == steps;
-    if (due(config_.eval.every) || last) evaluate();
+    if ((due(config_.eval.every) && !stopped) || last) evaluate();
+    stopped = stopped || stop();  // validation may take long
     if (due(config_.checkpoint.every) || last || stopped) save();
   }
   if (stopped) {

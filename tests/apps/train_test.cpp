@@ -14,15 +14,20 @@ const std::string kConfigs = GENESIS_SOURCE_DIR "/configs/";
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-// Puts a tokenizer, a dataset and a config "c.yaml" that trains on it into the shell's folder.
-void prepare(const Shell& shell) {
-  shell.folder.put("page.md", design_page());
+// Makes "t.model" and the datasets "train" and "valid" of the shell's "page.md".
+void encode_page(const Shell& shell) {
   const std::string in =
       "cd " + shell.folder.path().string() + " && " + GENESIS_BIN_DIR + "/genesis_tokenize ";
   REQUIRE(std::system((in + "train --vocab-size 512 --output t.model page.md >/dev/null 2>&1").c_str()) == 0);
   REQUIRE(std::system((in + "encode --tokenizer t.model --validation-fraction 0.2 --output train "
                             "--validation-output valid page.md >/dev/null 2>&1")
                           .c_str()) == 0);
+}
+
+// Puts a tokenizer, a dataset and a config "c.yaml" that trains on it into the shell's folder.
+void prepare(const Shell& shell) {
+  shell.folder.put("page.md", design_page());
+  encode_page(shell);
   shell.folder.put(
       "c.yaml",
       "run_dir: run\n"
@@ -49,7 +54,7 @@ TEST_CASE("genesis_train --plan gives the table's parameters for every config an
     const Outcome plan = shell.run("--plan " + kConfigs + name + ".yaml");
     CHECK(plan.code == 0);
     CHECK(has(plan.out, parameters));
-    CHECK(has(plan.out, "activations, block"));
+    CHECK(has(plan.out, "activations, recompute block"));
     for (const auto& entry : std::filesystem::directory_iterator(shell.folder.path())) {
       const std::string file = entry.path().filename();
       CHECK((file == "stdout" || file == "stderr"));
@@ -128,7 +133,6 @@ TEST_CASE("genesis_train and genesis_generate say what is wrong in one line") {
   REQUIRE(train.run("c.yaml").code == 0);
   const std::string run = train.folder.path().string() + "/run",
                     model = train.folder.path().string() + "/t.model";
-  refused(generate.run(run), "t.model");  // the config's path is not from this folder
   refused(generate.run(run + " --tokenizer " + model + " --top-p 2"), "top_p");
   refused(generate.run(run + " --tokenizer " + model + " --recurrence 2"), "dense");
   refused(generate.run(run + " --tokenizer " + model + " --prompt \"$(printf 'caf\\351')\""),
@@ -138,6 +142,10 @@ TEST_CASE("genesis_train and genesis_generate say what is wrong in one line") {
     CHECK(outcome.code != 0);
     CHECK(has(outcome.err, negative));
   }
+  CHECK(generate.run(run + " --tokens 3").code == 0);  // the run keeps its tokenizer
+  CHECK(generate.run(run + "/checkpoints/step_00000002 --tokens 3").code == 0);
+  std::filesystem::remove(run + "/tokenizer.model");
+  refused(generate.run(run), "name one with --tokenizer");
   small_tokenizer(generate.folder.file("other.model"));
   refused(generate.run(run + " --tokenizer other.model"), "hash");
 }
@@ -164,4 +172,20 @@ TEST_CASE("an interrupted genesis_train saves what it has reached, and goes on f
   const Outcome second = train.run("c.yaml --train.steps=" + std::to_string(step + 2));
   CHECK(second.code == 0);
   CHECK(has(second.out, "(step " + std::to_string(step) + ")"));
+}
+
+TEST_CASE("genesis_train does not go on with text that another tokenizer encoded") {
+  const Shell train("genesis_train");
+  prepare(train);
+  REQUIRE(train.run("c.yaml").code == 0);
+  const std::string kept = read_text_file(train.folder.file("run/tokenizer.model"));
+  CHECK(kept == read_text_file(train.folder.file("t.model")));
+  REQUIRE(std::system(("cd " + train.folder.path().string() + " && rm t.model train.* valid.*").c_str()) ==
+          0);
+  train.folder.put("page.md", design_page() + " another tokenizer, another tokenizer, another tokenizer");
+  encode_page(train);
+  const Outcome outcome = train.run("c.yaml --train.steps=8");
+  CHECK(outcome.code == 1);
+  CHECK(has(outcome.err, "was trained with the tokenizer of hash"));
+  CHECK(read_text_file(train.folder.file("run/tokenizer.model")) == kept);
 }

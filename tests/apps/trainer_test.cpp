@@ -172,3 +172,23 @@ TEST_CASE("a recurrent model is validated at every number of steps that is asked
   CHECK(loss[0] != loss[1]);
   CHECK(loss[1] != loss[2]);
 }
+
+TEST_CASE("a run that is told to stop validates no more, and stops after a validation it was in") {
+  TinyRun tiny;
+  const auto validated = [&](const std::string& run) {
+    std::vector<int64_t> steps;
+    for (const json& r : metrics(tiny.folder.file(run))) {
+      if (r["kind"] == "eval") steps.push_back(r["step"]);
+    }
+    return steps;
+  };
+  const auto before = tiny.trainer(tiny.config("before", {"--eval.every=1"}));
+  before->run(after(before, 3));
+  CHECK(before->state().step == 3);
+  CHECK(validated("before") == std::vector<int64_t>{1, 2});
+
+  const auto during = tiny.trainer(tiny.config("during", {"--eval.every=1"}));
+  during->run([&] { return !validated("during").empty(); });
+  CHECK(during->state().step == 1);
+  CHECK(validated("during") == std::vector<int64_t>{1});
+}
