@@ -6,7 +6,6 @@
 #include "tests/support/catch.h"
 
 using namespace genesis;
-using Catch::Matchers::Contains;
 
 namespace {
 
@@ -155,76 +154,76 @@ __global__ void larger_plan() { simt::store(&simt::shared<TooLarge>().x[0], 0.f)
 TEST_CASE("a missing barrier is caught") {
   const Buffer y = floats(64);
   CHECK_ALL(faults(missing_barrier, "missing_barrier", y.as<float>()),
-            Contains("kernel missing_barrier, block (") && Contains(", thread ") &&
-                Contains(" shared memory that thread ") && Contains("no barrier between") &&
-                Contains("faults_test.cpp:"));
-  CHECK_ALL(faults(missing_barrier_before_reuse, "reuse", y.as<float>()), Contains("race: "));
-  CHECK_ALL(faults(missing_sync_warp, "missing_sync_warp", y.as<float>()), Contains("race: "));
+            contains("kernel missing_barrier, block (") && contains(", thread ") &&
+                contains(" shared memory that thread ") && contains("no barrier between") &&
+                contains("faults_test.cpp:"));
+  CHECK_ALL(faults(missing_barrier_before_reuse, "reuse", y.as<float>()), contains("race: "));
+  CHECK_ALL(faults(missing_sync_warp, "missing_sync_warp", y.as<float>()), contains("race: "));
 }
 
 TEST_CASE("two threads that write the same place are caught") {
   CHECK_ALL(faults(write_race, "write_race", nullptr),
-            Contains("kernel write_race, block (") && Contains("race: writes shared memory that thread ") &&
-                Contains(" wrote "));
+            contains("kernel write_race, block (") && contains("race: writes shared memory that thread ") &&
+                contains(" wrote "));
 }
 
 TEST_CASE("a missing wait for an asynchronous copy is caught") {
   const Buffer x = floats(64), y = floats(64);
   for (const auto& messages : {faults(missing_wait, "missing_wait", y.as<float>(), x.as<float>()),
                                faults(wait_for_too_few, "missing_wait", y.as<float>(), x.as<float>())}) {
-    CHECK_ALL(messages, Contains("kernel missing_wait, block (") && Contains("thread ") &&
-                            Contains("missing wait: reads shared memory"));
+    CHECK_ALL(messages, contains("kernel missing_wait, block (") && contains("thread ") &&
+                            contains("missing wait: reads shared memory"));
   }
   CHECK_ALL(faults(missing_barrier_after_wait, "after_wait", y.as<float>(), x.as<float>()),
-            Contains("race: "));
+            contains("race: "));
 }
 
 TEST_CASE("a barrier that part of the block does not reach is caught") {
   CHECK_ALL(faults(divergent_barrier, "divergent_barrier"),
-            Contains("kernel divergent_barrier, block (") && Contains("thread ") &&
-                Contains("divergent barrier") && Contains("thread 37 has ended"));
+            contains("kernel divergent_barrier, block (") && contains("thread ") &&
+                contains("divergent barrier") && contains("thread 37 has ended"));
   CHECK_ALL(faults(two_barriers, "two_barriers"),
-            Contains("divergent barrier") && Contains("is at another one"));
+            contains("divergent barrier") && contains("is at another one"));
 }
 
 TEST_CASE("a lane missing from a warp operation is caught") {
-  CHECK_ALL(faults(missing_lane, "missing_lane"), Contains("kernel missing_lane, block (") &&
-                                                      Contains("thread 32: lane missing from shuffle") &&
-                                                      Contains("thread 37 has ended"));
+  CHECK_ALL(faults(missing_lane, "missing_lane"), contains("kernel missing_lane, block (") &&
+                                                      contains("thread 32: lane missing from shuffle") &&
+                                                      contains("thread 37 has ended"));
   CHECK_ALL(faults(lane_at_barrier, "lane_at_barrier"),
-            Contains("lane missing from shuffle") && Contains("thread 37 is at a barrier"));
-  CHECK_ALL(faults(two_shuffles, "two_shuffles"), Contains("while lanes of its warp are at shuffle"));
-  CHECK_ALL(faults(not_in_mask, "not_in_mask"), Contains("a lane that is not in its mask"));
-  CHECK_ALL(faults(shuffle_from_outside, "outside"), Contains("asks for lane 20, which is not in the mask"));
+            contains("lane missing from shuffle") && contains("thread 37 is at a barrier"));
+  CHECK_ALL(faults(two_shuffles, "two_shuffles"), contains("while lanes of its warp are at shuffle"));
+  CHECK_ALL(faults(not_in_mask, "not_in_mask"), contains("a lane that is not in its mask"));
+  CHECK_ALL(faults(shuffle_from_outside, "outside"), contains("asks for lane 20, which is not in the mask"));
 }
 
 TEST_CASE("an access out of bounds is caught") {
   const Buffer x = floats(64), y = floats(64);
   CHECK_ALL(faults(read_past_end, "read_past_end", y.as<float>(), x.as<float>()),
-            Contains("kernel read_past_end, block (") &&
-                Contains("thread 63: out of bounds: reads 4 bytes at offset 256 of a buffer of 256 bytes"));
+            contains("kernel read_past_end, block (") &&
+                contains("thread 63: out of bounds: reads 4 bytes at offset 256 of a buffer of 256 bytes"));
   CHECK_ALL(faults(write_before_start, "write_before_start", y.as<float>()),
-            Contains("thread 0: out of bounds: writes 4 bytes at "));
+            contains("thread 0: out of bounds: writes 4 bytes at "));
   CHECK_ALL(faults(past_the_plan, "past_the_plan"),
-            Contains("thread 63: out of bounds: writes 4 bytes at offset 256 of 256 bytes of shared memory"));
+            contains("thread 63: out of bounds: writes 4 bytes at offset 256 of 256 bytes of shared memory"));
   std::vector<float> host(64);
   CHECK_ALL(faults(read_past_end, "host_pointer", y.as<float>(), host.data()),
-            Contains("not in device memory"));
+            contains("not in device memory"));
 }
 
 TEST_CASE("a pointer to a buffer that is gone is caught") {
   const float* stale = floats(64).as<float>();
   const Buffer y = floats(64);
-  CHECK_ALL(faults(read_past_end, "stale", y.as<float>(), stale), Contains("out of bounds"));
+  CHECK_ALL(faults(read_past_end, "stale", y.as<float>(), stale), contains("out of bounds"));
 }
 
 TEST_CASE("a misaligned access is caught") {
   const Buffer y = floats(128);
   CHECK_ALL(faults(misaligned, "misaligned", y.as<float>()),
-            Contains("kernel misaligned, block (") && Contains("thread ") &&
-                Contains("misaligned: writes 16 bytes at an address that is "));
-  CHECK_ALL(faults(misaligned_rows, "misaligned_rows"), Contains("misaligned: reads 16 bytes"));
-  CHECK_ALL(faults(one_byte, "one_byte"), Contains("writes one byte of shared memory"));
+            contains("kernel misaligned, block (") && contains("thread ") &&
+                contains("misaligned: writes 16 bytes at an address that is "));
+  CHECK_ALL(faults(misaligned_rows, "misaligned_rows"), contains("misaligned: reads 16 bytes"));
+  CHECK_ALL(faults(one_byte, "one_byte"), contains("writes one byte of shared memory"));
 }
 
 TEST_CASE("shared memory over the limit is refused") {
@@ -233,17 +232,17 @@ TEST_CASE("shared memory over the limit is refused") {
     simt::launch(divergent_barrier,
                  {.grid = {1}, .block = block, .shared_bytes = shared, .name = "too_large"});
   };
-  CHECK_THROWS_WITH(launch(64, 99 * 1024 + 1), Contains("kernel too_large: 101377 bytes of shared memory") &&
-                                                   Contains("over the limit of 101376"));
-  CHECK_THROWS_WITH(launch(48, 0), Contains("a multiple of 32"));
+  CHECK_THROWS_WITH(launch(64, 99 * 1024 + 1), contains("kernel too_large: 101377 bytes of shared memory") &&
+                                                   contains("over the limit of 101376"));
+  CHECK_THROWS_WITH(launch(48, 0), contains("a multiple of 32"));
   CHECK_THROWS_WITH(
       simt::launch(larger_plan, {.grid = {1}, .block = 32, .shared_bytes = sizeof(Plan), .name = "plan"}),
-      Contains("kernel plan, block (0, 0, 0), thread 0: its shared-memory plan takes 260 bytes"));
+      contains("kernel plan, block (0, 0, 0), thread 0: its shared-memory plan takes 260 bytes"));
 }
 
 TEST_CASE("a launch without a session is refused") {
   CHECK_THROWS_WITH(simt::launch(divergent_barrier, {.grid = {1}, .block = 32, .name = "alone"}),
-                    Contains("no simt::Session open"));
+                    contains("no simt::Session open"));
 }
 
 TEST_CASE("after a fault the executor runs the next kernel") {

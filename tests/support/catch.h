@@ -1,7 +1,20 @@
-// Catch2, version 2 (Debian 12) or 3 (Ubuntu 24.04).
+// Catch2, version 2 (Debian 12) or 3 (Ubuntu 24.04), under the names that the tests use.
 #pragma once
+
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_all.hpp>
+using Catch::Approx;
 #else
 #include <catch2/catch.hpp>
 #endif
+
+#include <string>
+
+// Matches a text with this in it.
+inline auto contains(const std::string& part) {
+#if __has_include(<catch2/catch_all.hpp>)
+  return Catch::Matchers::ContainsSubstring(part);
+#else
+  return Catch::Matchers::Contains(part);
+#endif
+}
