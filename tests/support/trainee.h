@@ -72,8 +72,8 @@ class Trainee {
 
   // `number` counts from 1.
   void update(float lr, int number) {
-    const AdamWStep step{lr, 1 - std::pow(options_.adamw.beta1, float(number)),
-                         1 - std::pow(options_.adamw.beta2, float(number))};
+    const AdamWStep step{lr, correction(options_.adamw.beta1, number),
+                         correction(options_.adamw.beta2, number)};
     storage_.write(kStepValue, &step, sizeof step);
     executable_->run(Phase::update);
   }
@@ -132,6 +132,10 @@ class Trainee {
   double count() const { return read(kLossAndCount)[1]; }
 
  private:
+  // 1 - base^exponent, rounded from double: what the compiler folds for a constant exponent and what the
+  // library computes for a variable one need not agree to float's last bit.
+  static float correction(float base, int exponent) { return float(1 - std::pow(double(base), exponent)); }
+
   std::unique_ptr<Device> device_;
   Storage storage_;
   TraineeOptions options_;
