@@ -7,14 +7,3 @@ using Catch::Approx;
 #else
 #include <catch2/catch.hpp>
 #endif
-
-#include <string>
-
-// Matches a text with this in it.
-inline auto contains(const std::string& part) {
-#if __has_include(<catch2/catch_all.hpp>)
-  return Catch::Matchers::ContainsSubstring(part);
-#else
-  return Catch::Matchers::Contains(part);
-#endif
-}
