@@ -38,6 +38,20 @@ std::string differences(const std::string& held, const std::string& wanted) {
                             parse_config(wanted, "the new config"));
 }
 
+// A run goes on with the tokenizer that it began with. Asked before the folder is claimed, which writes to
+// it.
+void check_tokenizer(const Config& config, const std::optional<Tokenizer>& tokenizer) {
+  const auto checkpoint = latest_checkpoint(config.run_dir, [](const std::string&) {});
+  if (!checkpoint || !tokenizer) return;
+  const std::string held = read_checkpoint_state(*checkpoint).tokenizer_hash;
+  check(
+      held.empty() || tokenizer->hash() == held,
+      fmt::format(
+          "{} was trained with the tokenizer of hash {}, but {} has hash {}: choose another folder for this "
+          "run, or go on with that one's tokenizer and data",
+          config.run_dir, held, config.data.tokenizer, tokenizer->hash()));
+}
+
 }  // namespace
 
 Trainer::Trainer(const Config& config, Terminal terminal)
@@ -47,6 +61,8 @@ Trainer::Trainer(const Config& config, Terminal terminal)
       build_training_graph(config, dtype, memory_limit(config, device_->total_memory()));
   // Made only to be refused here, before the run's folder is touched, when the data does not suffice.
   Loader(data_.train, loader_options(config, 0));
+
+  check_tokenizer(config, data_.tokenizer);
 
   const std::string text = print_config(config);
   claim_ = std::make_unique<RunClaim>(claim_run_dir(config.run_dir, text, differences));
@@ -80,13 +96,6 @@ void Trainer::resume_or_begin(const std::function<void(const std::string&)>& say
     say("a new run in " + config_.run_dir);
     return;
   }
-  const TrainState saved = read_checkpoint_state(*checkpoint);
-  check(!data_.tokenizer || saved.tokenizer_hash.empty() || data_.tokenizer->hash() == saved.tokenizer_hash,
-        fmt::format(
-            "{} was trained with the tokenizer of hash {}, but {} has hash {}: choose another folder for "
-            "this run, or go on with that one's tokenizer and data",
-            config_.run_dir, saved.tokenizer_hash, config_.data.tokenizer,
-            data_.tokenizer ? data_.tokenizer->hash() : ""));
   state_ = load_run(*checkpoint, storage_);
   say(fmt::format("going on from {} (step {})", *checkpoint, state_.step));
 }

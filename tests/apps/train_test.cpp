@@ -182,10 +182,12 @@ TEST_CASE("genesis_train does not go on with text that another tokenizer encoded
   CHECK(kept == read_text_file(train.folder.file("t.model")));
   REQUIRE(std::system(("cd " + train.folder.path().string() + " && rm t.model train.* valid.*").c_str()) ==
           0);
+  const std::string config = read_text_file(train.folder.file("run/config.yaml"));
   train.folder.put("page.md", design_page() + " another tokenizer, another tokenizer, another tokenizer");
   encode_page(train);
   const Outcome outcome = train.run("c.yaml --train.steps=8");
   CHECK(outcome.code == 1);
   CHECK(has(outcome.err, "was trained with the tokenizer of hash"));
   CHECK(read_text_file(train.folder.file("run/tokenizer.model")) == kept);
+  CHECK(read_text_file(train.folder.file("run/config.yaml")) == config);
 }
