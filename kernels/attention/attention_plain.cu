@@ -13,6 +13,9 @@ namespace {
 constexpr int kWarps = 4;
 constexpr int kLanes = simt::kWarpSize;
 constexpr int kColumns = 8;  // of a lane: 32 of them make the largest head
+// Of a multiprocessor, at least: leaves ptxas 128 registers, of which it takes up to 104. Told nothing it
+// stops at 64 on some architectures and spills, as it does at 80.
+constexpr int kBlocks = 4;
 
 __device__ inline void load_columns(float (&x)[kColumns], const float* p) {
 #pragma unroll
@@ -32,6 +35,7 @@ __device__ inline void load_columns(float (&x)[kColumns], const bf16* p) {
 template <class T>
 __device__ inline float dot(const T* a, const T* b, int K) {
   float sum = 0.f;
+#pragma unroll 2  // by four, as the compiler would, takes all 128 registers and spills
   for (int column = 0; column < K; column += kColumns) {
     float x[kColumns], y[kColumns];
     load_columns(x, a + column);
@@ -91,7 +95,8 @@ __device__ inline auto row_of(const AttentionShape& s, Void* x, int64_t heads, i
 }
 
 template <class T>
-__global__ void __launch_bounds__(kWarps* kLanes) attention_forward_plain_kernel(AttentionForward a) {
+__global__ void __launch_bounds__(kWarps* kLanes, kBlocks)
+    attention_forward_plain_kernel(AttentionForward a) {
   const AttentionShape& s = a.shape;
   const Place p;
   if (p.t >= s.T) return;
@@ -133,7 +138,7 @@ __device__ inline Gradient gradient(const AttentionShape& s, const T* q, const T
 
 // A warp a query. Leaves the mean sum_i out_i d_out_i of every query in the workspace, [B, H, T].
 template <class T>
-__global__ void __launch_bounds__(kWarps* kLanes) attention_dq_plain_kernel(AttentionBackward a) {
+__global__ void __launch_bounds__(kWarps* kLanes, kBlocks) attention_dq_plain_kernel(AttentionBackward a) {
   const AttentionShape& s = a.shape;
   const Place p;
   if (p.t >= s.T) return;
@@ -162,7 +167,7 @@ __global__ void __launch_bounds__(kWarps* kLanes) attention_dq_plain_kernel(Atte
 
 // A warp a key, over the queries of its group of heads.
 template <class T>
-__global__ void __launch_bounds__(kWarps* kLanes) attention_dkv_plain_kernel(AttentionBackward a) {
+__global__ void __launch_bounds__(kWarps* kLanes, kBlocks) attention_dkv_plain_kernel(AttentionBackward a) {
   const AttentionShape& s = a.shape;
   const Place p;
   if (p.t >= s.T) return;

@@ -146,8 +146,9 @@ __device__ inline void add_columns(BackwardPlan<T, Pieces>& plan, float (&d_weig
   }
 }
 
+// Two blocks a multiprocessor are all that there are; told nothing, ptxas spills in fp32 on sm_80.
 template <class T, int Pieces>
-__global__ void __launch_bounds__(kThreads) rmsnorm_backward_kernel(RmsNormBackward a) {
+__global__ void __launch_bounds__(kThreads, 2) rmsnorm_backward_kernel(RmsNormBackward a) {
   constexpr int N = kVec<T>;
   auto& plan = simt::shared<BackwardPlan<T, Pieces>>();
   const int D = int(a.D);

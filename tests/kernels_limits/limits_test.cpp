@@ -25,42 +25,48 @@ using namespace genesis;
 
 namespace {
 
-// Starts every kernel of a training step at the shapes of the configs (few rows), to learn how each is
-// launched.
-void launch_all() {
-  for (const DType dtype : {DType::bf16, DType::f32}) {
-    const ElementwiseProblem p(4096, dtype, simt::kDeviceMemory);
-    cuda::add(p.add(), {});
-    cuda::scale(p.scale(), {});
-    cuda::zero(p.zero(), {});
-    const Buffer to(dtype == DType::f32 ? DType::bf16 : DType::f32, 4096, simt::kDeviceMemory);
-    cuda::cast(p.cast(to), {});
-  }
-  for (const int64_t K : {64, 128}) {
-    const RopeProblem p({"", 2, 12, 6, K}, DType::bf16, simt::kDeviceMemory);
+void launch_attention(int64_t K, DType dtype) {
+  AttentionProblem p({"", 1, 2, 12, 6, K}, dtype, simt::kDeviceMemory);
+  p.take_workspaces(cuda::attention_forward_workspace(p.shape), cuda::attention_backward_workspace(p.shape),
+                    simt::kDeviceMemory);
+  cuda::attention_forward(p.forward(), {});
+  cuda::attention_backward(p.backward(), {});
+}
+
+// The ops that have a dtype, at the shapes of the configs (few rows), and at widths and head sizes that
+// choose other kernels.
+void launch_in(DType dtype) {
+  const ElementwiseProblem elementwise(4096, dtype, simt::kDeviceMemory);
+  cuda::add(elementwise.add(), {});
+  cuda::scale(elementwise.scale(), {});
+  cuda::zero(elementwise.zero(), {});
+  const Buffer to(dtype == DType::f32 ? DType::bf16 : DType::f32, 4096, simt::kDeviceMemory);
+  cuda::cast(elementwise.cast(to), {});
+  for (const int64_t K : {64, 128, 256}) {
+    const RopeProblem p({"", 2, 12, 6, K}, dtype, simt::kDeviceMemory);
     cuda::rope(p.rope(), {});
-    AttentionProblem attention({"", 1, 2, 12, 6, K}, DType::bf16, simt::kDeviceMemory);
-    attention.take_workspaces(cuda::attention_forward_workspace(attention.shape),
-                              cuda::attention_backward_workspace(attention.shape), simt::kDeviceMemory);
-    cuda::attention_forward(attention.forward(), {});
-    cuda::attention_backward(attention.backward(), {});
+    launch_attention(K, dtype);
   }
-  for (const int64_t D : {1024, 1536, 2048}) {
-    const RmsNormProblem p({"", 4, D}, DType::bf16, cuda::rmsnorm_backward_workspace(4, D),
-                           simt::kDeviceMemory);
+  for (const int64_t D : {512, 768, 1024, 1536, 2048}) {
+    const RmsNormProblem p({"", 4, D}, dtype, cuda::rmsnorm_backward_workspace(4, D), simt::kDeviceMemory);
     cuda::rmsnorm_forward(p.forward(), {});
     cuda::rmsnorm_backward(p.backward(), {});
-    const EmbeddingProblem e({"", 2, 4, D, 2}, DType::bf16, 0, simt::kDeviceMemory);
+    const EmbeddingProblem e({"", 2, 4, D, 2}, dtype, 0, simt::kDeviceMemory);
     cuda::embedding_forward(e.forward(), {});
     cuda::embedding_backward(e.backward(), {});
   }
-  const SwiGluProblem swiglu({"", 2, 4736}, DType::bf16, simt::kDeviceMemory);
+  const SwiGluProblem swiglu({"", 2, 4736}, dtype, simt::kDeviceMemory);
   cuda::swiglu_forward(swiglu.forward(), {});
   cuda::swiglu_backward(swiglu.backward(), {});
-  for (const int64_t V : {49152, 129280}) {
-    const CrossEntropyProblem p({"", 1, V, V}, DType::bf16, DType::bf16, simt::kDeviceMemory);
+  for (const int64_t V : {4096, 49152, 129280}) {
+    const CrossEntropyProblem p({"", 1, V, V}, dtype, dtype, simt::kDeviceMemory);
     cuda::cross_entropy(p.args(), {});
   }
+}
+
+// Starts every kernel of a training step, to learn how each is launched.
+void launch_all() {
+  for (const DType dtype : {DType::bf16, DType::f32}) launch_in(dtype);
   GradNormProblem norm({"", {100}}, simt::kDeviceMemory);
   norm.set_workspace(64, simt::kDeviceMemory);
   cuda::grad_norm(norm.args(), {});
