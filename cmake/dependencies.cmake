@@ -49,6 +49,7 @@ if(GENESIS_CUDA)
     enable_language(CUDA)
     # CMake 3.25 does not know that nvcc speaks C++20.
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+    find_package(CUDAToolkit REQUIRED)
   else()
     message(STATUS "nvcc not found: building for the CPU alone")
   endif()

@@ -5,7 +5,7 @@
 namespace genesis {
 
 struct Stream {
-  void* handle = nullptr;
+  void* handle = nullptr;  // null: the calling thread's own stream, cudaStreamPerThread
 };
 
 }  // namespace genesis

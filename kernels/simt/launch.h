@@ -11,7 +11,9 @@
 #include "kernels/simt/qualifiers.h"
 #include "kernels/simt/site.h"
 
-#ifndef __CUDACC__
+#ifdef __CUDACC__
+#include "kernels/common/cuda.h"
+#else
 #include "kernels/simt/host/hooks.h"
 #endif
 
@@ -36,16 +38,14 @@ template <class... P>
 void launch(void (*kernel)(P...), const Launch& l, std::type_identity_t<P>... args) {
   if (l.grid.x == 0 || l.grid.y == 0 || l.grid.z == 0) return;
 #ifdef __CUDACC__
-  const auto ok = [&](cudaError_t e) {
-    check(e == cudaSuccess, std::string("launch of ") + l.name + ": " + cudaGetErrorString(e));
-  };
   constexpr size_t kWithoutAsking = 48 * 1024;
   if (l.shared_bytes > kWithoutAsking) {
-    ok(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(l.shared_bytes)));
+    check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(l.shared_bytes)),
+               "shared memory of", l.name);
   }
   const dim3 grid(unsigned(l.grid.x), unsigned(l.grid.y), unsigned(l.grid.z));
-  kernel<<<grid, unsigned(l.block), l.shared_bytes, static_cast<cudaStream_t>(l.stream.handle)>>>(args...);
-  ok(cudaGetLastError());
+  kernel<<<grid, unsigned(l.block), l.shared_bytes, cuda_stream(l.stream)>>>(args...);
+  check_cuda(cudaGetLastError(), "launch of", l.name);
 #else
   const auto body = [&] { kernel(args...); };
   host::run({l.name,

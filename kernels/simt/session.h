@@ -1,5 +1,6 @@
 // How the host executor runs kernels, and what it counted. A launch needs an open Session; one is open at a
-// time. On a GPU a Session does nothing and has no reports.
+// time. On a GPU a Session has no reports; with Order::forward it starts kernels at once, with the others it
+// captures what is started on the thread's own stream into a CUDA graph, which finish() runs.
 #pragma once
 
 #include <cstddef>
@@ -89,7 +90,8 @@ class Session {
   std::vector<LaunchReport> reports_;
 };
 
-// Calls run(session) once in each order; on a GPU once. What it computes must have the same bits each time.
+// Calls run(session) once in each order; on a GPU once directly and twice as a CUDA graph. What it computes
+// must have the same bits each time.
 template <class Run>
 void in_all_orders(const Run& run, SessionOptions options = {}) {
   for (const Order order : {Order::forward, Order::reverse, Order::shuffled}) {
