@@ -28,7 +28,8 @@ inline constexpr MatMulCase kMatMulCases[] = {
     {"long sum", 3, 5, 6000, false, true},
 };
 
-// The products of one layer's linear maps at D = 320, F = 864, and of the vocabulary's, 2048 tokens.
+// The products of one layer's linear maps at D = 320, F = 864, and of the vocabulary's, 2,048 tokens; those of
+// genesis_1b, a micro-batch of 8,192, and half of it for the vocabulary's.
 inline constexpr MatMulCase kMatMulBenchCases[] = {
     {"qkv", 2048, 640, 320, false, true},
     {"qkv, dx", 2048, 320, 640},
@@ -39,6 +40,19 @@ inline constexpr MatMulCase kMatMulBenchCases[] = {
     {"logits", 2048, 4096, 320, false, true},
     {"logits, dx", 2048, 320, 4096},
     {"logits, dw", 4096, 320, 2048, true, false, true},
+    {"genesis_1b qkv", 8192, 3072, 1536, false, true},
+    {"genesis_1b qkv, dx", 8192, 1536, 3072},
+    {"genesis_1b qkv, dw", 3072, 1536, 8192, true, false, true},
+    {"genesis_1b out", 8192, 1536, 1536, false, true},
+    {"genesis_1b gate_up", 8192, 9472, 1536, false, true},
+    {"genesis_1b gate_up, dx", 8192, 1536, 9472},
+    {"genesis_1b gate_up, dw", 9472, 1536, 8192, true, false, true},
+    {"genesis_1b down", 8192, 1536, 4736, false, true},
+    {"genesis_1b down, dx", 8192, 4736, 1536},
+    {"genesis_1b down, dw", 1536, 4736, 8192, true, false, true},
+    {"genesis_1b logits", 4096, 49152, 1536, false, true},
+    {"genesis_1b logits, dx", 4096, 1536, 49152},
+    {"genesis_1b logits, dw", 49152, 1536, 4096, true, false, true},
 };
 
 // One case's arrays. `out` is the type of C; a transposed A gives f32 alone.

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "kernels/common/bf16.h"
-#include "kernels/common/error.h"
 #include "kernels/common/parallel.h"
 #include "kernels/matmul/matmul.h"
 
@@ -124,11 +123,7 @@ struct MatMul::State {
 };
 
 MatMul::MatMul(const MatMulShape& s) : state_(std::make_unique<State>()) {
-  require(s.M > 0 && s.N > 0 && s.K > 0, "matmul: a size is not positive");
-  require(s.a == s.b && s.a != DType::i32 && s.c != DType::i32, "matmul: A and B have one type, f32 or bf16");
-  require(!s.accumulate || s.c == DType::f32, "matmul: only an f32 C can be accumulated into");
-  require(s.a == DType::bf16 || s.c == DType::f32, "matmul: f32 operands give an f32 product");
-  require(!s.transpose_a || s.c == DType::f32, "matmul: a transposed A gives an f32 product");
+  require_computable(s);
   State& state = *state_;
   state.shape = s;
   state.computed = computed_shape(s);
