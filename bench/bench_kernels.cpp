@@ -46,8 +46,9 @@ void take_benchmark_flags(std::vector<std::string> flags) {
   std::vector<char*> argv = {program};
   for (std::string& flag : flags) argv.push_back(flag.data());
   int argc = int(argv.size());
+  argv.push_back(nullptr);
   benchmark::Initialize(&argc, argv.data());
-  check(argc == 1, std::string("unknown argument ") + argv[1]);
+  if (argc > 1) throw Error(std::string("unknown argument ") + argv[1]);
 }
 
 void save(const std::string& path, const Fractions& fractions) {
@@ -89,6 +90,12 @@ void compare(const Fractions& baseline, const Fractions& found) {
   check(slower == 0, fmt::format("{} kernels lost more than {:.0f}%", slower, 100 * kAllowedLoss));
 }
 
+void add_kernels(const std::string& device) {
+  const bool cuda = device != "cpu" && bench::add_cuda_kernels();
+  check(cuda || device != "cuda", "there is no GPU here that this build can use");
+  if (!cuda) bench::add_cpu_kernels();
+}
+
 // What the card allows the given configs, and then what every card does.
 void print_roofline(const std::string& card, const std::vector<std::string>& paths) {
   check(!paths.empty(),
@@ -105,6 +112,9 @@ void print_roofline(const std::string& card, const std::vector<std::string>& pat
 
 int main(int argc, char** argv) {
   CLI::App app("Measures every kernel against a large copy and a large matrix product.", "bench_kernels");
+  std::string device = "auto";
+  app.add_option("--device", device, "cuda, cpu, or auto: a GPU where there is one")
+      ->check(CLI::IsMember({"cuda", "cpu", "auto"}));
   app.footer("Google Benchmark's flags are taken too, as in --benchmark_filter=rmsnorm.");
   std::string baseline, output, card;
   std::vector<std::string> configs;
@@ -118,9 +128,9 @@ int main(int argc, char** argv) {
     if (!card.empty()) return print_roofline(card, configs);
     take_benchmark_flags(app.remaining());
     const Fractions before = baseline.empty() ? Fractions() : load(baseline);
-    bench::add_cpu_kernels();
+    add_kernels(device);
     Reporter reporter;
-    benchmark::RunSpecifiedBenchmarks(&reporter);
+    check(benchmark::RunSpecifiedBenchmarks(&reporter) > 0, "no benchmark has such a name");
     if (!output.empty()) save(output, reporter.fractions());
     if (!baseline.empty()) compare(before, reporter.fractions());
   });

@@ -6,7 +6,6 @@
 #include "kernels/common/parallel.h"
 
 namespace genesis::bench {
-
 namespace {
 
 struct CpuDevice {
@@ -35,9 +34,9 @@ struct CpuDevice {
   static constexpr auto grad_norm_workspace = cpu::grad_norm_workspace;
   static constexpr auto adamw = cpu::adamw;
 
-  static std::function<void()> matmul(const MatMulProblem& p) {
-    auto product = std::make_shared<cpu::MatMul>(p.shape);
-    return [product, a = p.a.data(), b = p.b.data(), c = p.c.data()] { (*product)(a, b, c); };
+  static std::function<void(const void*, const void*, void*)> matmul(const MatMulShape& shape) {
+    const auto product = std::make_shared<cpu::MatMul>(shape);
+    return [product](const void* a, const void* b, void* c) { (*product)(a, b, c); };
   }
 
   static double seconds(const std::function<void()>& call) {
@@ -60,11 +59,7 @@ struct CpuDevice {
     };
     return {call, 2.0 * kPieces * kPiece};
   }
-  static Prepared product(DType dtype) {
-    const MatMulCase large = {"large", 2048, 2048, 2048, false, true};
-    const auto p = std::make_shared<MatMulProblem>(large, dtype, dtype);
-    return {[p, call = matmul(*p)] { call(); }, 0, p->flops()};
-  }
+  static constexpr MatMulCase large_product(DType) { return {"large", 2048, 2048, 2048, false, true}; }
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/kernels/layer.h"
 #include "kernels/adamw/adamw_cases.h"
 #include "kernels/attention/attention_cases.h"
 #include "kernels/cross_entropy/cross_entropy_cases.h"
@@ -22,8 +23,9 @@ namespace genesis::bench {
 // A kernel with its arrays in place.
 struct Prepared {
   std::function<void()> call;
-  double bytes = 0;  // a call has to move: inputs read once, outputs written once
-  double flops = 0;  // of its matrix products, if these bound the call and not its bytes
+  double bytes = 0;   // a call has to move: inputs read once, outputs written once
+  double flops = 0;   // of its matrix products, if these bound the call and not its bytes
+  double tokens = 0;  // that a call takes through a layer, if it is one
 };
 
 struct KernelBench {
@@ -33,7 +35,8 @@ struct KernelBench {
 };
 
 // The list for one device. Device has a static function for each launcher and workspace size, memory(),
-// matmul() that prepares a product, and kLargest: shapes with an array of more elements are left out.
+// matmul(shape) that prepares a product of (a, b, c), and kLargest: shapes with an array of more elements are
+// left out.
 template <class Device>
 class KernelBenches {
  public:
@@ -50,6 +53,7 @@ class KernelBenches {
     }
     for (const auto& c : grad_norm_bench_cases()) grad_norm(c);
     for (const auto& c : adamw_bench_cases()) adamw(c);
+    for (const auto& c : kLayerBenchCases) layer(c);
     return std::move(list_);
   }
 
@@ -158,9 +162,10 @@ class KernelBenches {
 
   void matmul(const MatMulCase& c, DType dtype) {
     const DType out = MatMulProblem::takes(c, dtype, dtype) ? dtype : DType::f32;
-    add("matmul", c.name, dtype, std::max({c.M * c.N, c.M * c.K, c.K * c.N}), [c, dtype, out] {
+    add("matmul", c.name, dtype, std::max({c.M * c.K, c.K * c.N, c.M * c.N}), [c, dtype, out] {
       const auto p = std::make_shared<MatMulProblem>(c, dtype, out, Device::memory());
-      return Prepared{[p, product = Device::matmul(*p)] { product(); }, 0, p->flops()};
+      const auto product = Device::matmul(p->shape);
+      return Prepared{[p, product] { product(p->a.data(), p->b.data(), p->c.data()); }, 0, p->flops()};
     });
   }
 
@@ -177,6 +182,17 @@ class KernelBenches {
     add("adamw", c.name, DType::f32, c.sizes[0], [c] {
       const auto p = std::make_shared<AdamWProblem>(c, Device::memory());
       return Prepared{[p] { Device::adamw(p->args()); }, p->bytes()};
+    });
+  }
+
+  void layer(const LayerCase& c) {
+    add("layer", c.name, DType::bf16, c.rows() * 2 * c.F, [c] {
+      const auto layer = std::make_shared<Layer<Device>>(c, DType::bf16);
+      return Prepared{[layer] {
+                        layer->forward();
+                        layer->backward();
+                      },
+                      0, layer->flops(), double(c.rows())};
     });
   }
 

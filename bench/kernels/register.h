@@ -12,10 +12,10 @@ namespace genesis::bench {
 inline constexpr const char* kOfRoof = "of_roof";
 
 // Beyond what KernelBenches asks of it, Device has
-//   double seconds(call)            how long a call takes, once
-//   double typical(vector<double>)  the time that stands for several calls
-//   Prepared copy()                 a large copy
-//   Prepared product(DType)         a large matrix product
+//   double seconds(call)             how long a call takes, once
+//   double typical(vector<double>)   the time that stands for several calls
+//   Prepared copy()                  a large copy
+//   MatMulCase large_product(DType)  a large matrix product
 template <class Device>
 class DeviceBenches {
  public:
@@ -29,7 +29,7 @@ class DeviceBenches {
 
  private:
   static void run(benchmark::State& state, const KernelBench& bench) {
-    const Prepared kernel = bench.prepare();
+    const Prepared& kernel = prepared(bench);
     const bool product = kernel.flops > 0;
     kernel.call();
     std::vector<double> seconds;
@@ -40,6 +40,20 @@ class DeviceBenches {
     const double reached = rate(kernel, seconds);
     state.counters[product ? "FLOP/s" : "bytes/s"] = reached;
     state.counters[kOfRoof] = reached / (product ? product_roof(bench.dtype) : copy_roof());
+    if (kernel.tokens > 0) state.counters["tokens/s"] = kernel.tokens / Device::typical(seconds);
+  }
+
+  // Google Benchmark asks for a benchmark several times in a row, with more and more iterations: its arrays
+  // are made once, and given back before the next one's.
+  static const Prepared& prepared(const KernelBench& bench) {
+    static std::string name;
+    static Prepared kernel;
+    if (name != bench.name) {
+      kernel = {};
+      kernel = bench.prepare();
+      name = bench.name;
+    }
+    return kernel;
   }
 
   static double rate(const Prepared& p, const std::vector<double>& seconds) {
@@ -55,11 +69,18 @@ class DeviceBenches {
     return measured;
   }
   static double product_roof(DType dtype) {
-    static const double f32 = roof(Device::product(DType::f32)), bf16 = roof(Device::product(DType::bf16));
+    static const double f32 = roof(large_product(DType::f32)), bf16 = roof(large_product(DType::bf16));
     return dtype == DType::f32 ? f32 : bf16;
+  }
+  static Prepared large_product(DType dtype) {
+    const auto p =
+        std::make_shared<MatMulProblem>(Device::large_product(dtype), dtype, dtype, Device::memory());
+    const auto product = Device::matmul(p->shape);
+    return {[p, product] { product(p->a.data(), p->b.data(), p->c.data()); }, 0, p->flops()};
   }
 };
 
-void add_cpu_kernels();  // cpu.cpp
+void add_cpu_kernels();   // cpu.cpp
+bool add_cuda_kernels();  // cuda/cuda.cpp; false where there is no GPU, or the build has no CUDA
 
 }  // namespace genesis::bench
