@@ -13,8 +13,6 @@
 //
 // With B KV T / 64 blocks, few key heads or short sequences leave SMs idle at the end: nano_1b (2 key heads)
 // at 4 x 2,048 tokens has 256 blocks, the longest 32 times the shortest, for the 256 places of an RTX 4090.
-#include <bit>
-
 #include "kernels/attention/attention_backward_cuda.h"
 
 namespace genesis::cuda {
@@ -70,7 +68,7 @@ class Steps {
         restart();
       }
     }
-    step_.t0 = (window_tile_ + std::countr_zero(left_)) * kTile;
+    step_.t0 = (window_tile_ + ptx::trailing_zeros(left_)) * kTile;
     left_ &= left_ - 1;
     second_half_ = true;
     return step_;

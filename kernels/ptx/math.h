@@ -59,14 +59,15 @@ __device__ inline float reciprocal_approx(float x) {
 #endif
 }
 
-// Ones from bit 0 up to the first zero; 32 if there is none. nvcc accepts std::countr_one in device code and
-// makes nonsense of it.
-__device__ inline int trailing_ones(uint32_t x) {
+// Zeros from bit 0 up to the first one, ones up to the first zero; 32 if there is none. nvcc accepts
+// std::countr_one in device code and makes nonsense of it.
+__device__ inline int trailing_zeros(uint32_t x) {
 #ifdef __CUDACC__
-  return x == 0xffffffffu ? 32 : __ffs(int(~x)) - 1;
+  return __clz(int(__brev(x)));
 #else
-  return std::countr_one(x);
+  return std::countr_zero(x);
 #endif
 }
+__device__ inline int trailing_ones(uint32_t x) { return trailing_zeros(~x); }
 
 }  // namespace genesis::ptx
