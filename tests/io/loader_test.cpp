@@ -1,5 +1,6 @@
 #include "io/loader.h"
 
+#include <fstream>
 #include <map>
 #include <set>
 
@@ -16,6 +17,25 @@ std::shared_ptr<const TokenDataset> dataset(const TempFolder& folder, const std:
                                             const std::vector<int>& lengths, int32_t first = 10) {
   write_dataset(folder.path() / name, lengths, first);
   return std::make_shared<TokenDataset>(folder.path() / name);
+}
+
+// An index over ids of 32 bits, from the lengths of its sequences and each document's first sequence.
+void write_index(const std::string& path, const std::vector<int32_t>& lengths,
+                 const std::vector<int64_t>& documents) {
+  std::string bytes(kIndexMagic, sizeof kIndexMagic);
+  const auto put = [&](auto value) { bytes.append(reinterpret_cast<const char*>(&value), sizeof value); };
+  put(uint64_t(1));
+  put(kI32Code);
+  put(uint64_t(lengths.size()));
+  put(uint64_t(documents.size()));
+  for (const int32_t length : lengths) put(length);
+  int64_t offset = 0;
+  for (const int32_t length : lengths) {
+    put(offset);
+    offset += length * int64_t(sizeof(int32_t));
+  }
+  for (const int64_t sequence : documents) put(sequence);
+  std::ofstream(path, std::ios::binary) << bytes;
 }
 
 using Row = std::vector<int32_t>;
@@ -205,6 +225,50 @@ TEST_CASE("validation data shorter than a sequence is one padded sample") {
   CHECK(batch.tokens == Row{1, 10, 11, 1, 1, 1, 1, 1});
   CHECK(batch.targets == Row{10, 11, 1, -1, -1, -1, -1, -1});
   CHECK(batch.positions == Row{0, 1, 2, 0, 1, 2, 3, 4});
+}
+
+// Megatron's own datasets may cut a document into several sequences of the index.
+TEST_CASE("a document longer than a sample goes on in the next ones, also where the index cuts it") {
+  const TempFolder folder;
+  write_dataset(folder.path() / "d", {4, 23, 7});
+  if (GENERATE(false, true)) write_index(folder.file("d.idx"), {4, 8, 8, 7, 7}, {0, 1, 4, 5});
+  const auto data = std::make_shared<TokenDataset>(folder.path() / "d");
+  CHECK(data->documents() == 3);
+  const ValidationLoader loader(data, {.T = 8, .micro_batch = 5, .document_mask = true});
+  REQUIRE(loader.micro_batches() == 1);
+  const Batch batch = loader.batch(0);
+  const Row targets[] = {{10, 11, 12, 1, 13, 14, 15, 16},
+                         {17, 18, 19, 20, 21, 22, 23, 24},
+                         {25, 26, 27, 28, 29, 30, 31, 32},
+                         {33, 34, 1, 35, 36, 37, 38, 39},
+                         {40, 1, -1, -1, -1, -1, -1, -1}};
+  const Row tokens[] = {{1, 10, 11, 12, 1, 13, 14, 15},
+                        {16, 17, 18, 19, 20, 21, 22, 23},
+                        {24, 25, 26, 27, 28, 29, 30, 31},
+                        {32, 33, 34, 1, 35, 36, 37, 38},
+                        {39, 40, 1, 1, 1, 1, 1, 1}};
+  const Row positions[] = {{0, 1, 2, 3, 0, 1, 2, 3},
+                           {0, 1, 2, 3, 4, 5, 6, 7},
+                           {0, 1, 2, 3, 4, 5, 6, 7},
+                           {0, 1, 2, 0, 1, 2, 3, 4},
+                           {0, 1, 0, 1, 2, 3, 4, 5}};
+  for (int row = 0; row < 5; ++row) {
+    INFO("row " << row);
+    CHECK(row_of(batch.targets, row, 8) == targets[row]);
+    CHECK(row_of(batch.tokens, row, 8) == tokens[row]);
+    CHECK(row_of(batch.positions, row, 8) == positions[row]);
+  }
+  // The trainer's loader gives the same rows, in another order.
+  Loader training({{data}}, {.T = 8, .batch_size = 4, .micro_batch = 4, .document_mask = true});
+  const Batch& trained = training.next();
+  std::set<std::vector<Row>> rows;
+  for (int64_t row = 0; row < 4; ++row) {
+    rows.insert(
+        {row_of(trained.targets, row, 8), row_of(trained.tokens, row, 8), row_of(trained.positions, row, 8)});
+  }
+  std::set<std::vector<Row>> expected;
+  for (int row = 0; row < 4; ++row) expected.insert({targets[row], tokens[row], positions[row]});
+  CHECK(rows == expected);
 }
 
 TEST_CASE("a loader says what is wrong with its data") {
