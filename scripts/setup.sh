@@ -1,19 +1,31 @@
 #!/usr/bin/env bash
 # Installs what the build needs from the distribution's packages (Debian 12, Ubuntu 24.04), as root or through
-# sudo; does nothing when all of it is there.
+# sudo; does nothing when all of it is there. Further packages can be named.
+# scripts/setup.sh --download DIR installs nothing: it saves the libraries' packages as files, for a machine of
+# this architecture that has a compiler and no network (scripts/gpu_check.sh --packages DIR).
 set -euo pipefail
 
-packages=(
-  g++ cmake ninja-build ccache
+tools=(g++ cmake ninja-build ccache)
+libraries=(
   libdnnl-dev libsentencepiece-dev libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libfmt-dev
   libxxhash-dev libsimdjson-dev zlib1g-dev libzstd-dev libboost-context-dev
   catch2 libbenchmark-dev
 )
-# What a caller needs beyond the build: the quick start's text, say.
-packages+=("$@")
+
+if [ "${1:-}" = --download ]; then
+  dir=$(mkdir -p "${2:?setup: --download needs a folder}/partial" && cd "$2" && pwd)
+  # As for a system with nothing installed; what comes with a compiler and with the C library is left out.
+  apt-get install -qq -y --no-install-recommends --download-only \
+    -o Dir::State::status=/dev/null -o Dir::Cache::archives="$dir" "${libraries[@]}" >/dev/null
+  (cd "$dir" && rm -rf partial lock gcc-*-base_* linux-libc-dev_* libc6* libc-dev-bin_* libcrypt* libgcc* \
+    libstdc++* libgomp* libatomic1_* libquadmath* libitm* lib{a,l,t,ub}san*_* \
+    libssl* libkrb5* libk5crypto* libgssapi* libtirpc* libnsl* rpcsvc-proto_* libcom-err2_* libkeyutils*)
+  echo "setup: $(find "$dir" -name '*.deb' | wc -l) packages, $(du -sh "$dir" | cut -f 1), in $dir"
+  exit 0
+fi
 
 missing=()
-for p in "${packages[@]}"; do
+for p in "${tools[@]}" "${libraries[@]}" "$@"; do
   dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$p")
 done
 [ ${#missing[@]} -eq 0 ] && exit 0

@@ -77,12 +77,13 @@ __device__ inline void load_matrices(uint32_t (&r)[n], const void* row,
 #endif
 }
 
-// d += A B with A 16 x 16 and B 16 x 8 in bf16, d 16 x 8 in fp32, each lane holding, with g = lane / 4, t =
-// lane % 4:
-//   a[0] (g, 2t) (g, 2t + 1)            b[0] (2t, g) (2t + 1, g)            d[0] (g, 2t)      d[1] (g, 2t +
-//   1) a[1] (g + 8, 2t) (g + 8, 2t + 1)    b[1] (2t + 8, g) (2t + 9, g)        d[2] (g + 8, 2t)  d[3] (g + 8,
-//   2t + 1) a[2] (g, 2t + 8) (g, 2t + 9) a[3] (g + 8, 2t + 8) (g + 8, 2t + 9)
-// the first element of a pair in the low half.
+// d += A B with A 16 x 16 and B 16 x 8 in bf16, d 16 x 8 in fp32. With g = lane / 4 and t = lane % 4 a lane
+// holds (row, column), the first element of a pair in the low half of its word:
+//   a[0]  (g, 2t) (g, 2t + 1)           a[1]  (g + 8, 2t) (g + 8, 2t + 1)
+//   a[2]  (g, 2t + 8) (g, 2t + 9)       a[3]  (g + 8, 2t + 8) (g + 8, 2t + 9)
+//   b[0]  (2t, g) (2t + 1, g)           b[1]  (2t + 8, g) (2t + 9, g)
+//   d[0]  (g, 2t)                       d[1]  (g, 2t + 1)
+//   d[2]  (g + 8, 2t)                   d[3]  (g + 8, 2t + 1)
 // The hardware does not promise an order of its sums; the host adds k = 0 .. 15 in fp32.
 __device__ inline void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
                                     [[maybe_unused]] simt::Site site = simt::Site::current()) {

@@ -1,0 +1,147 @@
+#!/usr/bin/env bash
+# All that only a GPU can show, in one call, within 8 minutes and without a network: builds for the GPU that is
+# here, runs the kernels' tests on it (every case also under graph capture), bench_kernels, and
+# compute-sanitizer over a short list. A part that fails leaves the others' results.
+#
+#   scripts/gpu_check.sh [--output DIR]      the report and the parts' logs; build-gpu/report without it
+#                        [--packages DIR]    libraries as scripts/setup.sh --download saved them, instead of
+#                                            installed ones
+#                        [--baseline FILE]   fractions of an earlier bench.json that must still be reached
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit
+
+output=build-gpu/report packages="" baseline=""
+while [ $# -gt 0 ]; do
+  case "$1:${2:-}" in
+    --output:?*) output=$2 ;;
+    --packages:?*) packages=$2 ;;
+    --baseline:?*) baseline=$2 ;;
+    *) sed -n '2,/^set/s/^#//p' "$0" >&2; exit 2 ;;
+  esac
+  shift 2
+done
+mkdir -p "$output"
+output=$(cd "$output" && pwd)
+report=$output/report.txt
+seconds_allowed=470
+failed=0
+
+say() { printf '%s\n' "$*" | tee -a "$report"; }
+
+# part NAME SECONDS COMMAND...: runs it for at most so long, and for no longer than is left of the whole.
+part() {
+  local name=$1 limit=$2 left=$((seconds_allowed - SECONDS)) began=$SECONDS result
+  shift 2
+  [ "$left" -lt "$limit" ] && limit=$left
+  if [ "$limit" -le 5 ]; then
+    say "$(printf '%-10s not run: %d seconds are over' "$name" "$seconds_allowed")"
+    failed=1
+    return 1
+  fi
+  timeout --kill-after=5 "$limit" "$@" >"$output/$name.log" 2>&1
+  result=$?
+  case $result in
+    0) say "$(printf '%-10s passed in %3d s' "$name" $((SECONDS - began)))" ;;
+    124 | 137) say "$(printf '%-10s STOPPED after %d s: its log ends with' "$name" "$limit")" ;;
+    *) say "$(printf '%-10s FAILED (%d) after %d s: its log ends with' "$name" "$result" $((SECONDS - began)))" ;;
+  esac
+  if [ $result -ne 0 ]; then
+    failed=1
+    tail -n 25 "$output/$name.log" | sed 's/^/    /' | tee -a "$report"
+  fi
+  return $result
+}
+
+# Says what is not here, and gives up if that leaves nothing to do.
+need() {
+  command -v "$1" >/dev/null && return 0
+  say "missing: $1 ($2)"
+  return 1
+}
+
+: >"$report"
+say "gpu_check of $(git describe --always --dirty 2>/dev/null || echo 'a tree without git'), $(date -u +%FT%TZ)"
+say "$(nproc) cores, $(uname -sr), $(sed -n 's/^PRETTY_NAME=//p' /etc/os-release 2>/dev/null)"
+
+for dir in /usr/local/cuda/bin /usr/local/nvidia/bin /opt/cuda/bin; do
+  [ -d "$dir" ] && PATH=$PATH:$dir
+done
+capability=""
+if need nvidia-smi "the GPU's driver"; then
+  say "$(nvidia-smi --query-gpu=name,driver_version,memory.total,compute_cap --format=csv,noheader 2>&1 | head -n 1)"
+  capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -dc 0-9)
+fi
+tools=1
+need nvcc "CUDA Toolkit 12.4 or newer, on the PATH or in /usr/local/cuda" && say "$(nvcc --version | tail -n 2 | head -n 1)"
+for tool in nvcc cmake ninja g++; do command -v $tool >/dev/null || tools=0; done
+for tool in cmake ninja g++; do need $tool "the build"; done
+[ -n "$capability" ] || say "the GPU's compute capability is not known: building for sm_90"
+
+library_dirs=()
+options=(-DGENESIS_CUDA_ARCHITECTURES="${capability:-90}-real" -DGENESIS_GPU_TESTS=ON)
+if [ -n "$packages" ]; then
+  prefix=$PWD/build-gpu/packages
+  mkdir -p "$prefix"
+  for deb in "$packages"/*.deb; do
+    dpkg -x "$deb" "$prefix" || { say "cannot unpack $deb"; failed=1; }
+  done
+  options+=(-DCMAKE_PREFIX_PATH="$prefix/usr")
+  library_dirs+=("$prefix/usr/lib/$(uname -m)-linux-gnu")
+fi
+
+# Python's packages bring cuBLASLt where the toolkit was installed without it.
+cublas_of_python() {
+  local header library
+  [ -e "$(dirname "$(dirname "$(command -v nvcc)")")/include/cublasLt.h" ] && return
+  for python in $(type -ap python3); do
+    header=$("$python" -c 'import nvidia; print(*nvidia.__path__, sep="\n")' 2>/dev/null |
+      while read -r path; do find "$path" -name cublasLt.h; done | head -n 1)
+    [ -n "$header" ] || continue
+    library=$(find "$(dirname "$(dirname "$header")")/lib" -name 'libcublasLt.so*' | head -n 1)
+    say "cuBLASLt is Python's: $library"
+    options+=(-DCUDA_cublasLt_LIBRARY="$library")
+    CPATH=$(dirname "$header")${CPATH:+:$CPATH}
+    export CPATH
+    library_dirs+=("$(dirname "$library")")
+    return
+  done
+  say "missing: cublasLt.h, in the CUDA toolkit or the Python package nvidia-cublas"
+}
+
+built=0
+if [ $tools -eq 1 ]; then
+  cublas_of_python
+  # In the old form, which also serves the libraries that a library needs.
+  [ ${#library_dirs[@]} -gt 0 ] &&
+    options+=("-DCMAKE_EXE_LINKER_FLAGS=-Wl,--disable-new-dtags$(printf ' -Wl,-rpath,%s' "${library_dirs[@]}")")
+  # shellcheck disable=SC2016  # "$@" is the inner shell's
+  part build 240 sh -c 'cmake -S . -B build-gpu -G Ninja "$@" &&
+    cmake --build build-gpu --target tests_kernels_gpu bench_kernels' build "${options[@]}" && built=1
+else
+  say "build      not run: tools are missing"
+  failed=1
+fi
+
+if [ $built -eq 1 ] && [ -n "$capability" ]; then
+  tests=build-gpu/bin/tests_kernels_gpu
+  part tests 150 ctest --test-dir build-gpu -R '^gpu:' --no-tests=error --output-on-failure -j 4
+  grep -E 'tests passed|tests failed' "$output/tests.log" | sed 's/^/    /' | tee -a "$report"
+
+  part bench 180 build-gpu/bin/bench_kernels --device cuda --benchmark_min_time=0.05 \
+    --save "$output/bench.json" ${baseline:+--check "$baseline"}
+  grep -E '^(cuda/|Benchmark|gpu:|slower)|kernels compared' "$output/bench.log" >>"$report"
+
+  if need compute-sanitizer "CUDA Toolkit"; then
+    # One test of every kernel; racecheck, which is slow, over those that share memory between threads.
+    sanitizer=(compute-sanitizer --error-exitcode 9 --print-limit 20)
+    part memcheck 90 "${sanitizer[@]}" --tool memcheck $tests '*the CUDA kernel*'
+    part racecheck 90 "${sanitizer[@]}" --tool racecheck $tests \
+      'attention: the CUDA kernels agree*,rmsnorm: the CUDA kernels*,cross_entropy: the CUDA*,grad_norm: the CUDA kernels*'
+    for tool in memcheck racecheck; do
+      grep -h 'SUMMARY' "$output/$tool.log" 2>/dev/null | sed 's/^/    /' | tee -a "$report"
+    done
+  fi
+fi
+
+say "$([ $failed -eq 0 ] && echo 'all passed' || echo 'something FAILED'), $SECONDS seconds; the report is $report"
+exit $failed
