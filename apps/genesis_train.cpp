@@ -22,6 +22,9 @@ void interrupt(int signal) {
   std::signal(signal, SIG_DFL);  // a second one ends the program at once
 }
 
+// Whoever reads the output has gone: training ends as if asked to. Later writes fail quietly.
+void output_closed(int) { interrupted = true; }
+
 void print_graph(const Config& config) {
   const auto print = [](const char* pass, const Graph& graph) {
     std::cout << "# after " << pass << "\n" << to_string(graph) << "\n";
@@ -34,6 +37,7 @@ void train(const Config& config) {
   Trainer trainer(config, Terminal::standard_output());
   std::signal(SIGINT, interrupt);
   std::signal(SIGTERM, interrupt);
+  std::signal(SIGPIPE, output_closed);
   trainer.run([] { return interrupted.load(); });
 }
 

@@ -174,6 +174,20 @@ TEST_CASE("an interrupted genesis_train saves what it has reached, and goes on f
   CHECK(has(second.out, "(step " + std::to_string(step) + ")"));
 }
 
+TEST_CASE("genesis_train saves what it has reached when nobody reads its output any more") {
+  const Shell train("genesis_train");
+  prepare(train);
+  const std::string command = "cd " + train.folder.path().string() + " && " + GENESIS_BIN_DIR +
+                              "/genesis_train c.yaml --train.steps=1000000 --checkpoint.every=0 2>&1 | head -n 2";
+  REQUIRE(std::system((command + " >/dev/null").c_str()) == 0);
+  const std::filesystem::directory_iterator saved(train.folder.path() / "run/checkpoints");
+  REQUIRE(saved != std::filesystem::directory_iterator());
+  const int step = std::stoi(saved->path().filename().string().substr(5));  // of step_00000012
+  CHECK(step >= 1);
+  const Outcome second = train.run("c.yaml --train.steps=" + std::to_string(step + 2));
+  CHECK(has(second.out, "(step " + std::to_string(step) + ")"));
+}
+
 TEST_CASE("genesis_train does not go on with text that another tokenizer encoded") {
   const Shell train("genesis_train");
   prepare(train);
