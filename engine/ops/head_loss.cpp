@@ -161,6 +161,7 @@ const OpDef kHeadLoss{.op = Op::head_loss,
                       .workspace = workspace,
                       .cost = cost,
                       .products = products,
-                      .cpu = prepare_cpu};
+                      .cpu = prepare_cpu,
+                      .loss = true};
 
 }  // namespace genesis::ops

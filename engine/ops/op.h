@@ -58,6 +58,8 @@ struct OpDef {
   std::vector<MatMulShape> (*products)(const Graph&, const Node&) = nullptr;
   Prepare cpu = nullptr;
   Prepare cuda = nullptr;
+  // The backward pass starts here: the node makes its input's gradient in the forward pass.
+  bool loss = false;
   // Output 0 takes the storage of input 0.
   bool in_place = false;
   // A node that computes some outputs again more cheaply when `kept` is still there: changes a copy of the

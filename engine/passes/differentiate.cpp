@@ -60,11 +60,11 @@ void differentiate(Graph& graph) {
   bool has_loss = false;
   for (NodeId id = NodeId(graph.nodes.size()) - 1; id >= 0; --id) {
     const Node node = d.node(id);
-    bool reached = node.op == Op::head_loss;
+    const OpDef& def = op_def(node.op);
+    bool reached = def.loss;
     has_loss |= reached;
     for (ValueId out : node.out) reached |= out != kNone && d.grad(out) != kNone;
     if (!reached) continue;
-    const OpDef& def = op_def(node.op);
     check(def.grad != nullptr, std::string("differentiate: the op '") + def.name + "' has no gradient");
     def.grad(d, id);
   }

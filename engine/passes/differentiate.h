@@ -8,7 +8,7 @@
 
 namespace genesis {
 
-// Appends the backward pass of every head_loss node to the micro phase. Each parameter that the loss depends
+// Appends the backward pass of every loss node to the micro phase. Each parameter that the loss depends
 // on gets one fp32 gradient value, "d.<parameter>", that all its uses accumulate into: shared weights and
 // gradient accumulation are one mechanism. Gradients are sums over tokens, not means.
 void differentiate(Graph& graph);

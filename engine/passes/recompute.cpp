@@ -30,14 +30,15 @@ struct Forward {
       if (!node.backward) continue;
       for (ValueId id : node.in) {
         if (id == kNone || g.value(id).role != Role::activation || producer[size_t(id)] == kNone) continue;
-        // head_loss makes its input's gradient in the forward pass: that is no value to recompute.
-        if (g.nodes[size_t(producer[size_t(id)])].op == Op::head_loss) continue;
+        if (made_by_loss(id)) continue;
         if (seen.insert(id).second) saved.push_back(id);
       }
     }
     std::sort(saved.begin(), saved.end());
   }
 
+  // A loss makes its input's gradient in the forward pass: that is no value to recompute.
+  bool made_by_loss(ValueId v) const { return op_def(graph.nodes[size_t(producer[size_t(v)])].op).loss; }
   int execution(ValueId v) const { return graph.nodes[size_t(producer[size_t(v)])].execution; }
   // The first value an execution saves: its input, as its first norm has summed it.
   bool is_block_input(ValueId v) const {
@@ -77,7 +78,7 @@ class Rewriter {
     if (id == kNone || forward_.graph.value(id).role != Role::activation) return id;
     if (size_t(id) >= forward_.producer.size() || forward_.producer[size_t(id)] == kNone) return id;
     if (kept_.count(id) || forward_.execution(id) == kNone) return id;
-    if (forward_.graph.nodes[size_t(forward_.producer[size_t(id)])].op == Op::head_loss) return id;
+    if (forward_.made_by_loss(id)) return id;
     const auto done = replayed_.find(id);
     return done != replayed_.end() ? done->second : replay(id);
   }
