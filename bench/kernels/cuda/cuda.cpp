@@ -2,6 +2,7 @@
 // the L2 cache holds; arrays are managed memory, which is on the GPU after the first call.
 #include "kernels/common/cuda.h"
 
+#include "bench/kernels/cuda/read.h"
 #include "bench/kernels/register.h"
 #include "kernels/simt/device.h"
 
@@ -27,6 +28,7 @@ class DeviceArray {
                "cudaMemcpyAsync");
   }
   void* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
 
  private:
   size_t bytes_;
@@ -41,7 +43,7 @@ class Timer {
 
   // The flush is still running when the call's kernels are queued, so that no launch is waited for.
   double seconds(const std::function<void()>& call) const {
-    flushed_.fill(1);
+    read_all(flushed_.data(), flushed_.bytes(), {});
     check_cuda(cudaEventRecord(begin_, cudaStreamPerThread), "cudaEventRecord");
     call();
     check_cuda(cudaEventRecord(end_, cudaStreamPerThread), "cudaEventRecord");
