@@ -10,8 +10,8 @@ void attention_backward(const AttentionBackward& a, Stream stream) {
 }
 
 size_t attention_backward_workspace(const AttentionShape& s) {
-  return size_t(s.B * s.H * s.T) * sizeof(simt::Vec<float, 2>) +
-         size_t(s.B * query_tiles(s)) * sizeof(int32_t);
+  if (!for_tensor_cores(s)) return size_t(s.B * s.H * s.T) * sizeof(float);  // each query's mean
+  return AttentionWorkspace::bytes(s);
 }
 
 }  // namespace genesis::cuda

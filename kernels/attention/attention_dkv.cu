@@ -1,19 +1,28 @@
 // The gradients of keys and values. A block owns 64 keys of one head, 16 a warp, and walks the queries that
-// see them, 32 at a time, for all the query heads of the group: their sums stay in its registers, so that
-// nothing is added up in memory and every order of blocks gives the same bits. Scores are made transposed,
-// [key, query]: their fragments are then the left factors of both sums without a way through shared memory.
-// The values stay in registers as fragments, the keys in shared memory.
+// see them, 32 at a time, for all the query heads of the group or a part of them: their sums stay in its
+// registers, and every order of blocks gives the same bits. Scores are made transposed, [key, query]: their
+// fragments are then the left factors of both sums without a way through shared memory. The values stay in
+// registers as fragments, the keys in shared memory.
 //
 // A step at head size 128, per warp: 128 mma (32 each for scores, values . d_out, dv and dk), 72 ldmatrix.x4
-// and some 550 instructions in all; 2 blocks an SM: shared memory is busy 56% of the tensor cores' time.
+// and some 550 instructions in all. At 32 cycles an mma, as in the forward pass, an RTX 4090's tensor cores
+// are busy for 8,192 cycles (2 blocks an SM), shared memory for 2,700, the instruction slots for 1,100.
 // FLOPs: 8 K a pair of query and key; with dq's 6 K that is 1.4 times what a backward pass with atomic sums
 // of dq takes, which would instead write and read 64 KB of fp32 for every 64 x 64 pairs. Bytes: keys, values,
-// dk and dv once; queries, d_out and statistics once a tile of keys, from L2. Expected: 80% of an RTX 4090's
-// bf16 rate; genesis_1b's layer at 4 x 2,048 tokens: 106 GFLOP, 0.83 ms.
+// dk and dv once; queries, d_out and statistics once a tile of keys, from L2. Predicted: 80% of the card's
+// 165 TFLOP/s while its SMs have work; genesis_1b's layer at 4 x 2,048 tokens: 105 GFLOP, 0.79 ms, and 9%
+// more for the launch's end, as a simulation of its 768 blocks says.
 //
-// With B KV T / 64 blocks, few key heads or short sequences leave SMs idle at the end: nano_1b (2 key heads)
-// at 4 x 2,048 tokens has 256 blocks, the longest 32 times the shortest, for the 256 places of an RTX 4090.
+// B KV T / 64 blocks, of which the longest take T / 64 times the shortest, are too few where key heads are
+// few: nano_1b (2 of them) at 4 x 2,048 tokens has 256 for the 256 places of an RTX 4090, and the simulation
+// 1.6 times the time that its 140 GFLOP take of all SMs (1.5 to 1.8, as a block fares alone on its SM). So
+// the heads of a group are divided among several blocks, which leave their sums in fp32 to a second kernel.
+// Two parts are 1.00 times that time, 1.06 ms for 1.72, for 34 MB written and read again: 0.07 ms of the
+// card's memory, or less, as its L2 holds 72 MB. The parts are fewer than 1,024 blocks' of 64 KB. One block
+// of eight warps an SM, half the steps each, would need no memory, but would idle at one barrier for all and
+// leave half the SMs without work at half the batch.
 #include "kernels/attention/attention_backward_cuda.h"
+#include "kernels/simt/floats.h"
 
 namespace genesis::cuda {
 namespace {
@@ -30,67 +39,64 @@ struct Plan {
   Statistics statistics[2];
 };
 
+// The first query head of the blocks at place x in the grid: a key head's group of them, or a part of it.
+__device__ inline int first_head(const AttentionShape& s, int x) { return x * int(s.H) / int(gridDim.x); }
+
 // Some queries of a head.
 struct Step {
   int head = 0, t0 = 0;
-  bool exists = true;
+  __device__ bool exists() const { return t0 >= 0; }
 };
 
-// The steps over all queries that see any of a tile of keys: for each head of the group, through the tiles of
-// queries that do. All lanes of the warp.
+// The steps over all queries that see any of the block's keys: for each of some heads, through the tiles of
+// queries that do. All lanes of the warp. What the launch knows is read where it is needed: registers are
+// short.
 class Steps {
  public:
-  __device__ Steps(const int32_t* first_keys, int key_tile, int T, int head, int heads)
-      : first_keys_(first_keys),
-        key_tile_(key_tile),
-        tiles_(int(gridDim.z)),
-        T_(T),
-        last_head_(head + heads - 1),
-        step_{head, 0, true} {
+  __device__ Steps(const AttentionBackward& a, const AttentionWorkspace& workspace)
+      : a_(a), workspace_(workspace), step_{first_head(a.shape, int(blockIdx.x)), kStep} {
     restart();
   }
 
   __device__ Step next() {
-    if (second_half_ && step_.t0 + kStep < T_) {
-      second_half_ = false;
+    if (step_.t0 % kTile == 0 && step_.t0 + kStep < int(a_.shape.T)) {  // a tile's second half
       step_.t0 += kStep;
       return step_;
     }
     while (left_ == 0) {
       window_tile_ += simt::kWarpSize;
-      if (window_tile_ < tiles_) {
+      if (window_tile_ < int(gridDim.z)) {
         left_ = window(window_tile_);
-      } else if (step_.head == last_head_) {
-        step_.exists = false;
-        return step_;
-      } else {
-        ++step_.head;
+      } else if (++step_.head < first_head(a_.shape, int(blockIdx.x) + 1)) {
         restart();
+      } else {
+        step_.t0 = -1;
+        return step_;
       }
     }
     step_.t0 = (window_tile_ + ptx::trailing_zeros(left_)) * kTile;
     left_ &= left_ - 1;
-    second_half_ = true;
     return step_;
   }
 
  private:
   // Bit i: tile `from` + i sees some of the keys.
   __device__ uint32_t window(int from) const {
-    const int tile = from + simt::lane();
-    return simt::ballot(tile < tiles_ &&
-                        (!first_keys_ || simt::load(first_keys_ + tile) < (key_tile_ + 1) * kTile));
+    const int tile = from + simt::lane(), tiles = int(gridDim.z);
+    return simt::ballot(tile < tiles &&
+                        (!a_.positions || simt::load(workspace_.first_keys + int(blockIdx.y) * tiles + tile) <
+                                              (int(blockIdx.z) + 1) * kTile));
   }
   __device__ void restart() {
-    window_tile_ = key_tile_;
-    left_ = window(key_tile_);
+    window_tile_ = int(blockIdx.z);
+    left_ = window(window_tile_);
   }
 
-  const int32_t* first_keys_;
-  int key_tile_, tiles_, T_, last_head_, window_tile_;
+  const AttentionBackward& a_;
+  const AttentionWorkspace& workspace_;
+  int window_tile_;
   uint32_t left_;
   Step step_;
-  bool second_half_ = false;
 };
 
 // The scores [key, query] of the queries that do not see a key become minus infinity.
@@ -109,20 +115,37 @@ __device__ inline void mask_queries(Sums<kStep>& scores, int first_key, int t0, 
   }
 }
 
+// Stores a warp's 16 rows of sums in fp32, times a factor: a sector for every 4 lanes.
 template <int width>
-__global__ void __launch_bounds__(kThreads, width == 64 ? 3 : 2)
+__device__ inline void store_sums(float* rows, int64_t stride, int rows_left, int K, const Sums<width>& d,
+                                  float factor) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int row = fragment_row() + 8 * half;
+#pragma unroll
+    for (int block = 0; block < width / 8; ++block) {
+      const int column = block * 8 + fragment_column();
+      if (row < rows_left && column < K) {
+        simt::store_vec(rows + row * stride + column,
+                        simt::Vec<float, 2>{{d[block][2 * half] * factor, d[block][2 * half + 1] * factor}});
+      }
+    }
+  }
+}
+
+template <int width>
+__global__ void __launch_bounds__(kThreads, blocks_on_multiprocessor(width))
     attention_dkv_kernel(AttentionBackward a, AttentionWorkspace workspace, float factor) {
   auto& plan = simt::shared<Plan<width>>();
   const AttentionShape& s = a.shape;
-  const int H = int(s.H), KV = int(s.KV), heads = H + 2 * KV, group = H / KV;
-  const int kv = int(blockIdx.x), b = int(blockIdx.y);
+  const int H = int(s.H), KV = int(s.KV), heads = H + 2 * KV;
+  const int kv = first_head(s, int(blockIdx.x)) / (H / KV), b = int(blockIdx.y);
   const int key_tile = int(blockIdx.z), first_key = key_tile * kTile, T = int(s.T);
   const bool documents = a.positions;
-  Steps steps(documents ? workspace.first_keys + b * int(gridDim.z) : nullptr, key_tile, T, kv * group,
-              group);
+  Steps steps(a, workspace);
 
   const auto start_copy = [&](const Step& step, int stage) {
-    if (step.exists) {
+    if (step.exists()) {
       copy_tile<kStep, width>(plan.stage[stage], head_rows(s, a.qkv, b, heads, step.head), step.t0);
       copy_tile<kStep, width>(plan.stage[stage] + kStep * width, head_rows(s, a.d_out, b, H, step.head),
                               step.t0);
@@ -150,7 +173,7 @@ __global__ void __launch_bounds__(kThreads, width == 64 ? 3 : 2)
   for (int k = 0; k < width / 16; ++k) load_a<width>(value[k], plan.stage[1], warp_row, k);
 
   Sums<width> dk = {}, dv = {};
-  for (int stage = 0; step.exists; stage ^= 1) {
+  for (int stage = 0; step.exists(); stage ^= 1) {
     ptx::wait_copies<0>();
     simt::sync_threads();
     const int t0 = step.t0;
@@ -182,21 +205,58 @@ __global__ void __launch_bounds__(kThreads, width == 64 ? 3 : 2)
     multiply_add<width, kStep>(dk, d_scores, queries);
   }
 
-  bf16* rows = static_cast<bf16*>(a.d_qkv) + ((b * s.T + warp_key) * heads + H + kv) * s.K;
-  store_rows<width>(rows, heads * s.K, T - warp_key, int(s.K), dk, {s.scale, s.scale});
-  store_rows<width>(rows + KV * s.K, heads * s.K, T - warp_key, int(s.K), dv, {1.f, 1.f});
+  const int rows_left = T - warp_key, K = int(s.K);
+  if (int(gridDim.x) > KV) {
+    const int64_t stride = 2 * int64_t(gridDim.x) * K;
+    float* rows = workspace.parts + (b * s.T + warp_key) * stride + int64_t(blockIdx.x) * K;
+    store_sums<width>(rows, stride, rows_left, K, dk, s.scale);
+    store_sums<width>(rows + stride / 2, stride, rows_left, K, dv, 1.f);
+  } else {
+    bf16* rows = static_cast<bf16*>(a.d_qkv) + ((b * s.T + warp_key) * heads + H + int(blockIdx.x)) * s.K;
+    store_rows<width>(rows, heads * s.K, rows_left, K, dk, {s.scale, s.scale});
+    store_rows<width>(rows + KV * s.K, heads * s.K, rows_left, K, dv, {1.f, 1.f});
+  }
+}
+
+// Adds up the parts, in order. A thread takes 16 bytes of each.
+constexpr int kSumThreads = 256;
+
+__global__ void __launch_bounds__(kSumThreads)
+    attention_dkv_sum_kernel(AttentionShape s, const float* parts, int count, bf16* d_qkv) {
+  constexpr int kVec = simt::kVec<float>;
+  const int64_t i = (int64_t(blockIdx.x) * kSumThreads + threadIdx.x) * kVec;
+  if (i >= key_value_elements(s)) return;
+  const float* x = parts + i / s.K * count * s.K + i % s.K;
+  float sum[kVec] = {};
+  for (int part = 0; part < count; ++part) {
+    const auto terms = simt::load_vec<kVec, simt::Cache::once>(x + part * s.K);
+#pragma unroll
+    for (int j = 0; j < kVec; ++j) sum[j] += terms[j];
+  }
+  const int64_t width = 2 * s.KV * s.K;
+  simt::store_floats(d_qkv + i / width * (s.H * s.K + width) + s.H * s.K + i % width, sum);
 }
 
 template <int width>
 void launch_dkv(const AttentionBackward& a, Stream stream) {
   const AttentionShape& s = a.shape;
+  const int64_t parts = head_parts(s);
+  const AttentionWorkspace workspace(s, a.workspace);
   simt::launch(attention_dkv_kernel<width>,
-               {.grid = {s.KV, s.B, query_tiles(s)},
+               {.grid = {s.KV * parts, s.B, query_tiles(s)},
                 .block = kThreads,
                 .shared_bytes = sizeof(Plan<width>),
                 .stream = stream,
                 .name = "attention_dkv"},
-               a, AttentionWorkspace(s, a.workspace), s.scale * kLog2e);
+               a, workspace, s.scale * kLog2e);
+  if (parts == 1) return;
+  constexpr int64_t kOfBlock = kSumThreads * simt::kVec<float>;
+  simt::launch(attention_dkv_sum_kernel,
+               {.grid = {(key_value_elements(s) + kOfBlock - 1) / kOfBlock},
+                .block = kSumThreads,
+                .stream = stream,
+                .name = "attention_dkv_sum"},
+               s, workspace.parts, int(parts), static_cast<bf16*>(a.d_qkv));
 }
 
 }  // namespace

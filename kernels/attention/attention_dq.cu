@@ -36,7 +36,7 @@ __device__ inline void mean_of_rows(float (&mean)[2], const uint32_t (&d_out)[wi
 }
 
 template <int width>
-__global__ void __launch_bounds__(kThreads, width == 64 ? 3 : 2)
+__global__ void __launch_bounds__(kThreads, blocks_on_multiprocessor(width))
     attention_dq_kernel(AttentionBackward a, AttentionWorkspace workspace, float factor) {
   auto& plan = simt::shared<Plan<width>>();
   const AttentionShape& s = a.shape;

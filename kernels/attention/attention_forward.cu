@@ -69,7 +69,7 @@ __device__ inline void softmax_step(Softmax& softmax, Sums<kTile>& scores, Sums<
 }
 
 template <int width>
-__global__ void __launch_bounds__(kThreads, width == 64 ? 3 : 2)
+__global__ void __launch_bounds__(kThreads, blocks_on_multiprocessor(width))
     attention_forward_kernel(AttentionForward a, float factor) {
   auto& plan = simt::shared<Plan<width>>();
   const AttentionShape& s = a.shape;

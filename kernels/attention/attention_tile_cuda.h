@@ -18,16 +18,20 @@ inline constexpr int kWarpRows = 16;              // of an mma
 inline constexpr int kTile = kWarps * kWarpRows;  // rows that a block owns
 inline constexpr float kLog2e = 1.4426950408889634f;
 
+// That the registers and shared memory of a kernel leave room for, at a tile's width.
+constexpr int blocks_on_multiprocessor(int width) { return width == 64 ? 3 : 2; }
+
 // Rows of one head in global memory.
 struct HeadRows {
   const bf16* x;
-  int64_t stride;  // elements from row to row
+  int stride;  // elements from row to row
   int T, K;
 };
 
 // Head `head` of sequence b of an array [B, T, heads, K].
 __device__ inline HeadRows head_rows(const AttentionShape& s, const void* x, int b, int64_t heads, int head) {
-  return {static_cast<const bf16*>(x) + (b * s.T * heads + head) * s.K, heads * s.K, int(s.T), int(s.K)};
+  return {static_cast<const bf16*>(x) + (b * s.T * heads + head) * s.K, int(heads * s.K), int(s.T),
+          int(s.K)};
 }
 
 // In shared memory a tile has rows of `width` elements, and its 16-byte chunk c of row r where chunk c ^ (r %
@@ -46,7 +50,7 @@ __device__ inline void copy_tile(bf16* tile, const HeadRows& head, int first_row
   constexpr int kChunks = width / kChunk, kRowsAtOnce = kThreads / kChunks;
   static_assert(kRowsAtOnce % 8 == 0 && rows % kRowsAtOnce == 0);
   const int row = int(threadIdx.x) / kChunks, chunk = int(threadIdx.x) % kChunks;
-  const bf16* source = head.x + (first_row + row) * head.stride + chunk * kChunk;
+  const bf16* source = head.x + int64_t(first_row + row) * head.stride + chunk * kChunk;
   bf16* target = tile + chunk_offset<width>(row, chunk);
   const bool column_exists = chunk * kChunk < head.K;
 #pragma unroll

@@ -76,6 +76,13 @@ TEST_CASE("attention: all cases on the CUDA kernels", "[long][.]") {
   }
 }
 
+TEST_CASE("attention: CUDA blocks share the query heads of a key head, evenly or not") {
+  simt::Session session({.check_races = false, .count = false});
+  const AttentionProblem p = problem({"3 heads for 2 blocks", 384, 2, 3, 1, 8}, DType::bf16);
+  run(p);
+  check_results(p);
+}
+
 TEST_CASE("attention: the CUDA kernels take any first key a row, not only those of documents") {
   simt::Session session;
   const AttentionProblem p = problem({"any positions", 1, 200, 2, 1, 16, 1}, DType::bf16);
@@ -148,11 +155,12 @@ int64_t wide_reads(const simt::LaunchReport& r) {
   return n;
 }
 
-void check_writes(const simt::LaunchReport& r, int64_t wide_sectors) {
+int64_t sectors_written(const simt::LaunchReport& r, int bytes) {
+  int64_t n = 0;
   for (const auto& s : r.sites) {
-    if (s.space == simt::Space::global && s.kind == "store" && s.bytes == 16)
-      CHECK(s.sectors == wide_sectors);
+    if (s.space == simt::Space::global && s.kind == "store" && s.bytes == bytes) n += s.sectors;
   }
+  return n;
 }
 
 }  // namespace
@@ -160,7 +168,7 @@ void check_writes(const simt::LaunchReport& r, int64_t wide_sectors) {
 TEST_CASE("attention: products, traffic and bank conflicts on CUDA are those of the tiling") {
   for (const auto& c :
        {AttentionCase{"head of 128", 1, 192, 4, 2, 128}, AttentionCase{"head of 64", 2, 192, 2, 1, 64},
-        AttentionCase{"documents", 1, 448, 2, 1, 64, 100}}) {
+        AttentionCase{"documents", 1, 448, 2, 1, 64, 100}, AttentionCase{"a group of 1", 1, 128, 2, 2, 64}}) {
     INFO(c.name);
     simt::Session session;
     const AttentionProblem p = problem(c, DType::bf16);
@@ -173,17 +181,25 @@ TEST_CASE("attention: products, traffic and bank conflicts on CUDA are those of 
     const auto& forward = session.report("attention_forward");
     CHECK(forward.mma == tiling.pairs * 4 * 2 * kTile * K / 128);
     CHECK(wide_reads(forward) == sectors_of_rows(rows + tiling.pairs * 2 * kTile, K));
-    check_writes(forward, sectors_of_rows(rows, K));
+    CHECK(sectors_written(forward, 16) == sectors_of_rows(rows, K));
 
     const auto& dq = session.report("attention_dq");
     CHECK(dq.mma == tiling.dq_warp_steps * 3 * kStep * K / 128);
     CHECK(wide_reads(dq) == sectors_of_rows(3 * rows + tiling.dq_steps * 2 * kStep, K));
-    check_writes(dq, sectors_of_rows(rows, K));
+    CHECK(sectors_written(dq, 16) == sectors_of_rows(rows, K));
 
     const auto& dkv = session.report("attention_dkv");
     CHECK(dkv.mma == tiling.dkv_warp_steps * 4 * kStep * K / 128);
-    CHECK(wide_reads(dkv) == sectors_of_rows(2 * key_rows + tiling.dkv_steps * 2 * kStep, K));
-    check_writes(dkv, sectors_of_rows(2 * key_rows, K));  // dk and dv
+    // With so few blocks every query head's part of dk and dv is a block's own, in fp32.
+    const int64_t parts = c.H / c.KV, sums = sectors_of_rows(2 * key_rows, K);
+    CHECK(wide_reads(dkv) == parts * sums + sectors_of_rows(tiling.dkv_steps * 2 * kStep, K));
+    CHECK(sectors_written(dkv, 16) == (parts == 1 ? sums : 0));
+    CHECK(sectors_written(dkv, 8) == (parts == 1 ? 0 : parts * 2 * sums));
+    if (parts > 1) {
+      const auto& sum = session.report("attention_dkv_sum");
+      CHECK(wide_reads(sum) == parts * 2 * sums);
+      CHECK(sectors_written(sum, 8) == sums);
+    }
 
     if (c.document) {  // tiles really are skipped
       CHECK(tiling.pairs < c.B * c.H * tiling.tiles * (tiling.tiles + 1) / 2);
