@@ -62,6 +62,7 @@ size_t attention_backward_workspace(const AttentionShape& s);
 namespace cuda {
 void attention_forward(const AttentionForward& a, Stream stream);
 void attention_backward(const AttentionBackward& a, Stream stream);
+void attention_cached(const AttentionCached& a, Stream stream);  // first + n <= T_max is not checked
 size_t attention_forward_workspace(const AttentionShape& s);
 size_t attention_backward_workspace(const AttentionShape& s);
 }  // namespace cuda

@@ -87,6 +87,54 @@ struct AttentionProblem {
   double backward_flops() const { return 2.5 * forward_flops(); }
 };
 
+// A problem's only sequence as generation meets it: its tokens are appended to a cache, some at a time.
+struct AttentionCache {
+  const AttentionProblem& p;
+  int64_t width, T_max;
+  Buffer first, k, v;
+
+  explicit AttentionCache(const AttentionProblem& p, const Memory& memory = kHostMemory)
+      : p(p),
+        width(p.c.KV * p.c.K),
+        T_max(p.c.T + 3),
+        first(DType::i32, 1, memory),
+        k(p.shape.dtype, T_max * width, memory),
+        v(p.shape.dtype, T_max * width, memory) {}
+
+  // Of tokens t .. t + n - 1.
+  AttentionCached step(int64_t t, int64_t n) const {
+    const auto row = [&](const Buffer& b, int64_t elements) {
+      return b.as<char>() + t * elements * int64_t(size_of(p.shape.dtype));
+    };
+    first.as<int32_t>()[0] = int32_t(t);
+    return {.n = n,
+            .T_max = T_max,
+            .H = p.c.H,
+            .KV = p.c.KV,
+            .K = p.c.K,
+            .dtype = p.shape.dtype,
+            .scale = p.shape.scale,
+            .first = first.as<int32_t>(),
+            .qkv = row(p.qkv, (p.c.H + 2 * p.c.KV) * p.c.K),
+            .k_cache = k.data(),
+            .v_cache = v.data(),
+            .out = row(p.out, p.c.H * p.c.K)};
+  }
+
+  // Whether the keys and values of all tokens are in the cache, and nothing behind them.
+  bool holds_all() const {
+    const int64_t row = (p.c.H + 2 * p.c.KV) * p.c.K;
+    for (int64_t i = 0; i < p.c.T * width; ++i) {
+      const int64_t key = i / width * row + p.c.H * p.c.K + i % width;
+      if (k.get(i) != p.qkv.get(key) || v.get(i) != p.qkv.get(key + width)) return false;
+    }
+    for (int64_t i = p.c.T * width; i < T_max * width; ++i) {
+      if (!std::isnan(k.get(i)) || !std::isnan(v.get(i))) return false;
+    }
+    return true;
+  }
+};
+
 // Bounds of the sums that attention's rounding errors are measured against, over all heads and rows.
 struct AttentionMagnitudes {
   double q = 0, k = 0, v = 0, d_out = 0;  // largest elements

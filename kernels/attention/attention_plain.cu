@@ -2,83 +2,17 @@
 // short and slow. A warp owns a row; its lanes take 32 rows of the other side at a time, one each, for the
 // scores, and eight columns each for the sums over them.
 #include <algorithm>
-#include <cmath>
 
-#include "kernels/attention/attention_cuda.h"
+#include "kernels/attention/attention_plain_cuda.h"
 #include "kernels/common/dispatch.h"
 
 namespace genesis::cuda {
 namespace {
 
 constexpr int kWarps = 4;
-constexpr int kLanes = simt::kWarpSize;
-constexpr int kColumns = 8;  // of a lane: 32 of them make the largest head
 // Of a multiprocessor, at least: leaves ptxas 128 registers, of which it takes up to 104. Told nothing it
 // stops at 64 on some architectures and spills, as it does at 80.
 constexpr int kBlocks = 4;
-
-__device__ inline void load_columns(float (&x)[kColumns], const float* p) {
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const auto v = simt::load_vec<4>(p + 4 * half);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) x[4 * half + i] = v[i];
-  }
-}
-
-__device__ inline void load_columns(float (&x)[kColumns], const bf16* p) {
-  const auto v = simt::load_vec<8>(p);
-#pragma unroll
-  for (int i = 0; i < kColumns; ++i) x[i] = float(v[i]);
-}
-
-template <class T>
-__device__ inline float dot(const T* a, const T* b, int K) {
-  float sum = 0.f;
-#pragma unroll 2  // by four, as the compiler would, takes all 128 registers and spills
-  for (int column = 0; column < K; column += kColumns) {
-    float x[kColumns], y[kColumns];
-    load_columns(x, a + column);
-    load_columns(y, b + column);
-#pragma unroll
-    for (int i = 0; i < kColumns; ++i) sum = fmaf(x[i], y[i], sum);
-  }
-  return sum;
-}
-
-// A lane's columns of a row, of sums over rows.
-struct Columns {
-  float x[kColumns] = {};
-  int column, K;
-
-  __device__ explicit Columns(int K) : column(simt::lane() * kColumns), K(K) {}
-
-  // += weight * row
-  template <class T>
-  __device__ void add(float weight, const T* row) {
-    if (column >= K) return;
-    float y[kColumns];
-    load_columns(y, row + column);
-#pragma unroll
-    for (int i = 0; i < kColumns; ++i) x[i] = fmaf(weight, y[i], x[i]);
-  }
-  __device__ void scale(float factor) {
-#pragma unroll
-    for (int i = 0; i < kColumns; ++i) x[i] *= factor;
-  }
-  template <class T>
-  __device__ void store(T* row) const {
-    if (column >= K) return;
-    constexpr int kVec = simt::kVec<T>;
-#pragma unroll
-    for (int i = 0; i < kColumns; i += kVec) {
-      simt::Vec<T, kVec> v;
-#pragma unroll
-      for (int j = 0; j < kVec; ++j) v[j] = T(x[i + j]);
-      simt::store_vec(row + column + i, v);
-    }
-  }
-};
 
 // The row of a warp: a launch has a block for every few rows of a head, one row of blocks a head, and one
 // layer of those a sequence.
@@ -106,22 +40,13 @@ __global__ void __launch_bounds__(kWarps* kLanes, kBlocks)
   const T* keys = row_of<T>(s, a.qkv, heads, p.b, s.H + kv, 0);
   const T* values = keys + s.KV * s.K;
 
-  Columns out(K);
-  float max = -INFINITY, sum = 0.f;
+  RowSoftmax row(K);
   for (int begin = first; begin <= p.t; begin += kLanes) {
-    const int key = begin + simt::lane();
-    const float score = key <= p.t ? s.scale * dot(q, keys + key * heads * s.K, K) : -INFINITY;
-    const float new_max = fmaxf(max, simt::warp_max(score));
-    const float shrink = expf(max - new_max), weight = expf(score - new_max);
-    max = new_max;
-    sum = sum * shrink + simt::warp_sum(weight);
-    out.scale(shrink);
-    const int end = std::min(begin + kLanes, p.t + 1);
-    for (int i = begin; i < end; ++i) out.add(simt::shuffle(weight, i - begin), values + i * heads * s.K);
+    row.add(q, keys, values, heads * s.K, begin, std::min(begin + kLanes, p.t + 1), s.scale);
   }
-  out.scale(1.f / sum);
-  out.store(row_of<T>(s, a.out, s.H, p.b, p.head, p.t));
-  if (simt::lane() == 0) simt::store(a.lse + (p.b * s.H + p.head) * s.T + p.t, max + logf(sum));
+  row.out.scale(1.f / row.sum);
+  row.out.store(row_of<T>(s, a.out, s.H, p.b, p.head, p.t));
+  if (simt::lane() == 0) simt::store(a.lse + (p.b * s.H + p.head) * s.T + p.t, row.max + logf(row.sum));
 }
 
 // Of one query and one key: the softmax's weight and d_score = scale * weight * (d_out . value - mean).

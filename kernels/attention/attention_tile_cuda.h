@@ -30,8 +30,7 @@ struct HeadRows {
 
 // Head `head` of sequence b of an array [B, T, heads, K].
 __device__ inline HeadRows head_rows(const AttentionShape& s, const void* x, int b, int64_t heads, int head) {
-  return {static_cast<const bf16*>(x) + (b * s.T * heads + head) * s.K, int(heads * s.K), int(s.T),
-          int(s.K)};
+  return {static_cast<const bf16*>(x) + (b * s.T * heads + head) * s.K, int(heads * s.K), int(s.T), int(s.K)};
 }
 
 // In shared memory a tile has rows of `width` elements, and its 16-byte chunk c of row r where chunk c ^ (r %

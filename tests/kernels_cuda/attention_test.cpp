@@ -76,6 +76,39 @@ TEST_CASE("attention: all cases on the CUDA kernels", "[long][.]") {
   }
 }
 
+namespace {
+
+// A sequence that is appended to a cache, `step` tokens at a time, has the rows that it has as a whole.
+void check_cached(const AttentionCase& c, DType dtype, int64_t step) {
+  INFO(c.name << ", " << name_of(dtype) << ", " << step << " at a time");
+  std::vector<double> out;
+  simt::in_all_orders([&](simt::Session&) {
+    const AttentionProblem p = problem(c, dtype);
+    const AttentionCache cache(p, simt::kDeviceMemory);
+    for (int64_t t = 0; t < c.T; t += step) {
+      cuda::attention_cached(cache.step(t, std::min(step, c.T - t)), {});
+      simt::finish();
+    }
+    if (out.empty()) {
+      CHECK(mismatch(attention_forward_results(p)[0]) == "");
+      CHECK(cache.holds_all());
+      out = p.out.to_double();
+    }
+    CHECK(p.out.to_double() == out);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("attention: tokens appended to a cache on CUDA give the whole sequence's rows") {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    check_cached({"one by one", 1, 12, 4, 2, 72}, dtype, 1);
+    check_cached({"many at a time", 1, 100, 4, 2, 72}, dtype, 64);
+    check_cached({"more keys than a block's warps take at once", 1, 260, 1, 1, 8}, dtype, 260);
+    check_cached({"largest head", 1, 20, 2, 1, 256}, dtype, 20);
+  }
+}
+
 TEST_CASE("attention: CUDA blocks share the query heads of a key head, evenly or not") {
   simt::Session session({.check_races = false, .count = false});
   const AttentionProblem p = problem({"3 heads for 2 blocks", 384, 2, 3, 1, 8}, DType::bf16);
@@ -104,6 +137,9 @@ TEST_CASE(
     spoil(s);
     CHECK_THROWS_AS(cuda::attention_forward({.shape = s}, {}), Error);
     CHECK_THROWS_AS(cuda::attention_backward({.shape = s}, {}), Error);
+    CHECK_THROWS_AS(
+        cuda::attention_cached({.n = 1, .T_max = 1, .H = s.H, .KV = s.KV, .K = s.K, .scale = s.scale}, {}),
+        Error);
   }
 }
 
