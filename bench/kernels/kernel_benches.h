@@ -116,17 +116,17 @@ class KernelBenches {
     };
     add("add", name, dtype, n, [problem] {
       const auto p = problem();
-      return Prepared{[p] { Device::add(p->add()); }, 3 * p->array_bytes()};
+      return Prepared{[p] { Device::add(p->add()); }, p->add_bytes()};
     });
     add("scale", name, dtype, n, [problem] {
       const auto p = problem();
-      return Prepared{[p] { Device::scale(p->scale()); }, 2 * p->array_bytes()};
+      return Prepared{[p] { Device::scale(p->scale()); }, p->scale_bytes()};
     });
     add("cast", name, dtype, n, [problem] {
       const auto p = problem();
       const DType other = p->dtype == DType::f32 ? DType::bf16 : DType::f32;
       const auto y = std::make_shared<Buffer>(other, p->n, Device::memory());
-      return Prepared{[p, y] { Device::cast(p->cast(*y)); }, 6.0 * double(p->n)};
+      return Prepared{[p, y] { Device::cast(p->cast(*y)); }, p->cast_bytes(other)};
     });
     add("zero", name, dtype, n, [problem] {
       const auto p = problem();

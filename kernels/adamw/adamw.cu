@@ -9,9 +9,8 @@ namespace genesis::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kPerThread = 4;  // 16 bytes of fp32, 8 of the copy: both whole lines for a warp
-// 0.5 MB of traffic a block, so that finding the tensor costs little beside it.
-constexpr int64_t kChunk = 16384;
+// 2 MB of traffic a block, so that finding the tensor among hundreds costs little beside it.
+constexpr int64_t kChunk = 65536;
 
 struct Settings {
   float beta1, beta2, eps;
@@ -25,24 +24,37 @@ __device__ inline void step(const Settings& s, float grad, float& master, float&
   master -= s.lr * ((m / s.correction1) / (sqrtf(v / s.correction2) + s.eps) + s.weight_decay * master);
 }
 
-// N elements from i on.
-template <int N>
-__device__ inline void update(const Settings& s, const AdamWTensor& t, int64_t i) {
-  float grad[N], master[N], m[N], v[N];
-  simt::load_floats(grad, t.grad + i);
-  simt::load_floats(master, t.master + i);
-  simt::load_floats(m, t.m + i);
-  simt::load_floats(v, t.v + i);
+// A warp's tile of elements from i on.
+__device__ inline void update_tile(const Settings& s, const AdamWTensor& t, int64_t i) {
+  float grad[8], master[8], m[8], v[8];
+  simt::load_tile(grad, t.grad + i);
+  simt::load_tile(master, t.master + i);
+  simt::load_tile(m, t.m + i);
+  simt::load_tile(v, t.v + i);
 #pragma unroll
-  for (int j = 0; j < N; ++j) step(s, grad[j], master[j], m[j], v[j]);
-  simt::store_floats(t.master + i, master);
-  simt::store_floats(t.m + i, m);
-  simt::store_floats(t.v + i, v);
-  if (t.copy) simt::store_floats(static_cast<bf16*>(t.copy) + i, master);
+  for (int j = 0; j < 8; ++j) step(s, grad[j], master[j], m[j], v[j]);
+  simt::store_tile(t.master + i, master);
+  simt::store_tile(t.m + i, m);
+  simt::store_tile(t.v + i, v);
+  if (t.copy) simt::store_tile(static_cast<bf16*>(t.copy) + i, master);
 }
 
+__device__ inline void update_element(const Settings& s, const AdamWTensor& t, int64_t i) {
+  float master = simt::load(t.master + i), m = simt::load(t.m + i), v = simt::load(t.v + i);
+  step(s, simt::load(t.grad + i), master, m, v);
+  simt::store(t.master + i, master);
+  simt::store(t.m + i, m);
+  simt::store(t.v + i, v);
+  if (t.copy) simt::store(static_cast<bf16*>(t.copy) + i, bf16(master));
+}
+
+struct Plan {
+  simt::Chunk chunk;
+};
+
 __global__ void __launch_bounds__(kThreads) adamw_kernel(AdamW a) {
-  const simt::Chunk chunk = simt::find_chunk(a.tensors, a.count, kChunk, blockIdx.x);
+  auto& plan = simt::shared<Plan>();
+  const simt::Chunk chunk = simt::find_chunk(a.tensors, a.count, kChunk, blockIdx.x, &plan.chunk);
   const float scale = simt::load(a.norm_and_scale + 1);
   if (chunk.tensor < 0 || !simt::is_finite(scale)) return;
   const AdamWTensor* in = a.tensors + chunk.tensor;
@@ -58,11 +70,11 @@ __global__ void __launch_bounds__(kThreads) adamw_kernel(AdamW a) {
                       scale,
                       t.weight_decay};
   const int64_t end = chunk.begin + kChunk < t.n ? chunk.begin + kChunk : t.n;
-  for (int64_t i = chunk.begin + int64_t(threadIdx.x) * kPerThread; i < end; i += kThreads * kPerThread) {
-    if (i + kPerThread <= end) {
-      update<kPerThread>(s, t, i);
+  for (int64_t i = chunk.begin + simt::warp() * simt::kTile; i < end; i += kThreads * 8) {
+    if (i + simt::kTile <= end) {
+      update_tile(s, t, i);
     } else {
-      for (int64_t j = i; j < end; ++j) update<1>(s, t, j);
+      for (int64_t j = i + simt::lane(); j < end; j += simt::kWarpSize) update_element(s, t, j);
     }
   }
 }
@@ -71,7 +83,7 @@ __global__ void __launch_bounds__(kThreads) adamw_kernel(AdamW a) {
 
 void adamw(const AdamW& a, Stream stream) {
   const int64_t blocks = simt::most_chunks(a.elements, a.count, kChunk);
-  simt::launch(adamw_kernel, {{blocks}, kThreads, 0, stream, "adamw"}, a);
+  simt::launch(adamw_kernel, {{blocks}, kThreads, sizeof(Plan), stream, "adamw"}, a);
 }
 
 }  // namespace genesis::cuda

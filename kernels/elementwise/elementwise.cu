@@ -1,6 +1,4 @@
-// Memory-bound: a thread reads and writes 16 bytes, or 8 of the smaller type.
-#include <algorithm>
-
+// Memory-bound: a thread reads and writes 16 bytes an access.
 #include "kernels/common/dispatch.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/simt/floats.h"
@@ -13,14 +11,10 @@ using simt::Cache;
 
 constexpr int kThreads = 256;
 
-// Elements a thread takes: 16 bytes of the larger type, so that a warp's accesses are whole lines.
-template <class From, class To>
-constexpr int kPerThread = 16 / int(std::max(sizeof(From), sizeof(To)));
-
 // y[i] = op(x[i], x2[i]); x2 is null for an op of one argument.
-template <class From, class To, class Op>
-__global__ void map_kernel(int64_t n, const From* x, const From* x2, To* y, Op op) {
-  constexpr int N = kPerThread<From, To>;
+template <class T, class Op>
+__global__ void map_kernel(int64_t n, const T* x, const T* x2, T* y, Op op) {
+  constexpr int N = simt::kVec<T>;
   const int64_t first = (int64_t(blockIdx.x) * kThreads + threadIdx.x) * N;
   if (first + N <= n) {
     float a[N], b[N] = {};
@@ -33,31 +27,24 @@ __global__ void map_kernel(int64_t n, const From* x, const From* x2, To* y, Op o
   }
   for (int64_t i = first; i < n; ++i) {
     const float b = x2 ? float(simt::load(x2 + i)) : 0.f;
-    simt::store(y + i, To(op(float(simt::load(x + i)), b)));
+    simt::store(y + i, T(op(float(simt::load(x + i)), b)));
   }
 }
 
-template <class From, class To, class Op>
-void map(const char* name, int64_t n, const void* x, const void* x2, void* y, Op op, Stream stream) {
-  constexpr int64_t kPerBlock = kThreads * kPerThread<From, To>;
-  const simt::Launch l{
-      .grid = {(n + kPerBlock - 1) / kPerBlock}, .block = kThreads, .stream = stream, .name = name};
-  simt::launch(map_kernel<From, To, Op>, l, n, static_cast<const From*>(x), static_cast<const From*>(x2),
-               static_cast<To*>(y), op);
+simt::Launch launch_of(const char* name, int64_t n, int64_t a_block, Stream stream) {
+  return {.grid = {(n + a_block - 1) / a_block}, .block = kThreads, .stream = stream, .name = name};
 }
 
 template <class Op>
-void map_same(const char* name, DType dtype, int64_t n, const void* x, const void* x2, void* y, Op op,
-              Stream stream) {
+void map(const char* name, DType dtype, int64_t n, const void* x, const void* x2, void* y, Op op,
+         Stream stream) {
   with_float_type(dtype, [&](auto type) {
     using T = decltype(type);
-    map<T, T>(name, n, x, x2, y, op, stream);
+    simt::launch(map_kernel<T, Op>, launch_of(name, n, kThreads * simt::kVec<T>, stream), n,
+                 static_cast<const T*>(x), static_cast<const T*>(x2), static_cast<T*>(y), op);
   });
 }
 
-struct Keep {
-  __device__ float operator()(float a, float) const { return a; }
-};
 struct Sum {
   __device__ float operator()(float a, float b) const { return a + b; }
 };
@@ -65,6 +52,21 @@ struct Times {
   float factor;
   __device__ float operator()(float a, float) const { return a * factor; }
 };
+
+// A warp takes a tile.
+template <class From, class To>
+__global__ void cast_kernel(int64_t n, const From* x, To* y) {
+  const int64_t tile = int64_t(blockIdx.x) * kThreads * 8 + simt::warp() * simt::kTile;
+  if (tile + simt::kTile <= n) {
+    float values[8];
+    simt::load_tile<Cache::once>(values, x + tile);
+    simt::store_tile<Cache::once>(y + tile, values);
+  } else {
+    for (int64_t i = tile + simt::lane(); i < n; i += simt::kWarpSize) {
+      simt::store(y + i, To(float(simt::load(x + i))));
+    }
+  }
+}
 
 __global__ void zero_kernel(int64_t bytes, unsigned char* y) {
   const int64_t first = (int64_t(blockIdx.x) * kThreads + threadIdx.x) * 16;
@@ -80,23 +82,23 @@ __global__ void zero_kernel(int64_t bytes, unsigned char* y) {
 void cast(const Cast& a, Stream stream) {
   with_float_type(a.from, [&](auto from) {
     with_float_type(a.to, [&](auto to) {
-      map<decltype(from), decltype(to)>("cast", a.n, a.x, nullptr, a.y, Keep{}, stream);
+      using From = decltype(from);
+      using To = decltype(to);
+      simt::launch(cast_kernel<From, To>, launch_of("cast", a.n, kThreads * 8, stream), a.n,
+                   static_cast<const From*>(a.x), static_cast<To*>(a.y));
     });
   });
 }
 
-void add(const Add& a, Stream stream) { map_same("add", a.dtype, a.n, a.a, a.b, a.y, Sum{}, stream); }
+void add(const Add& a, Stream stream) { map("add", a.dtype, a.n, a.a, a.b, a.y, Sum{}, stream); }
 
 void scale(const Scale& a, Stream stream) {
-  map_same("scale", a.dtype, a.n, a.x, nullptr, a.y, Times{a.factor}, stream);
+  map("scale", a.dtype, a.n, a.x, nullptr, a.y, Times{a.factor}, stream);
 }
 
 void zero(const Zero& a, Stream stream) {
-  const simt::Launch l{.grid = {(a.bytes + kThreads * 16 - 1) / (kThreads * 16)},
-                       .block = kThreads,
-                       .stream = stream,
-                       .name = "zero"};
-  simt::launch(zero_kernel, l, a.bytes, static_cast<unsigned char*>(a.y));
+  simt::launch(zero_kernel, launch_of("zero", a.bytes, kThreads * 16, stream), a.bytes,
+               static_cast<unsigned char*>(a.y));
 }
 
 }  // namespace genesis::cuda

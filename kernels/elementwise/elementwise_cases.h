@@ -28,7 +28,11 @@ struct ElementwiseProblem {
   Cast cast(const Buffer& to) const { return {n, dtype, to.dtype(), a.data(), to.data()}; }
   Zero zero() const { return {n * int64_t(size_of(dtype)), y.data()}; }
 
+  // Bytes that a call has to move; zero's are the array's.
   double array_bytes() const { return double(n) * double(size_of(dtype)); }
+  double add_bytes() const { return 3 * array_bytes(); }
+  double scale_bytes() const { return 2 * array_bytes(); }
+  double cast_bytes(DType to) const { return array_bytes() + double(n) * double(size_of(to)); }
 };
 
 inline Result add_result(const ElementwiseProblem& p) {

@@ -6,7 +6,7 @@
 
 namespace genesis::simt {
 
-struct Chunk {
+struct alignas(16) Chunk {
   int64_t tensor = -1;  // -1: there is no such chunk
   int64_t begin = 0;    // first element
 };
@@ -20,7 +20,8 @@ constexpr int64_t most_chunks(int64_t elements, int64_t count, int64_t chunk) {
 // Chunk number `number` of the tensors, each with a length n, in device memory. All lanes of a warp call it:
 // 32 tensors are looked at together, so that hundreds cost a few memory latencies.
 template <class Tensor>
-__device__ inline Chunk find_chunk(const Tensor* tensors, int64_t count, int64_t chunk, int64_t number) {
+__device__ inline Chunk find_chunk_by_warp(const Tensor* tensors, int64_t count, int64_t chunk,
+                                           int64_t number) {
   int64_t before = 0;  // chunks of the tensors already passed
   for (int64_t first = 0; first < count; first += kWarpSize) {
     const int64_t i = first + lane();
@@ -39,6 +40,19 @@ __device__ inline Chunk find_chunk(const Tensor* tensors, int64_t count, int64_t
     before += shuffle(upto, kWarpSize - 1);
   }
   return {};
+}
+
+// The same for all threads of a block: one warp looks, since eight would read the list eight times. `found`
+// is in shared memory.
+template <class Tensor>
+__device__ inline Chunk find_chunk(const Tensor* tensors, int64_t count, int64_t chunk, int64_t number,
+                                   Chunk* found) {
+  if (warp() == 0) {
+    const Chunk own = find_chunk_by_warp(tensors, count, chunk, number);
+    if (lane() == 0) store(found, own);
+  }
+  sync_threads();
+  return load(found);
 }
 
 }  // namespace genesis::simt

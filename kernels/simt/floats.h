@@ -50,6 +50,68 @@ __device__ inline void store_floats(bf16* p, const float (&x)[N], Site site = Si
   }
 }
 
+// The second half of each even lane's elements changes places with the first half of the next lane's.
+template <class T, int N>
+__device__ inline void swap_halves(T (&x)[N], Site site = Site::current()) {
+  const bool odd = lane() % 2 == 1;
+#pragma unroll
+  for (int i = 0; i < N / 2; ++i) {
+    const T other = shuffle_xor(odd ? x[i] : x[i + N / 2], 1, kAllLanes, site);
+    x[i] = odd ? other : x[i];
+    x[i + N / 2] = odd ? x[i + N / 2] : other;
+  }
+}
+
+// A tile is 256 consecutive elements that a warp moves together, arrays of f32 and of bf16 alike in accesses
+// of 16 bytes a lane that leave no gap between lanes. In registers a lane has its elements 4 lane + (0 .. 3)
+// and 128 + 4 lane + (0 .. 3), as f32 is moved; bf16 is moved in eights, which swap_halves makes of two
+// lanes' fours.
+inline constexpr int kTile = 8 * kWarpSize;
+
+// Where the lane's eight of a tile begin.
+__device__ inline int eight_of_lane() { return lane() % 2 * (kTile / 2) + lane() / 2 * 8; }
+
+template <Cache cache = Cache::normal>
+__device__ inline void load_tile(float (&x)[8], const float* tile, Site site = Site::current()) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const auto v = load_vec<4, cache>(tile + half * (kTile / 2) + lane() * 4, site);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) x[half * 4 + i] = v[i];
+  }
+}
+
+template <Cache cache = Cache::normal>
+__device__ inline void load_tile(float (&x)[8], const bf16* tile, Site site = Site::current()) {
+  auto v = load<cache>(reinterpret_cast<const Vec<uint32_t, 4>*>(tile + eight_of_lane()), site);
+  swap_halves(v.v, site);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    x[2 * i] = ptx::low_bf16(v[i]);
+    x[2 * i + 1] = ptx::high_bf16(v[i]);
+  }
+}
+
+template <Cache cache = Cache::normal>
+__device__ inline void store_tile(float* tile, const float (&x)[8], Site site = Site::current()) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    Vec<float, 4> v;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) v[i] = x[half * 4 + i];
+    store_vec<cache>(tile + half * (kTile / 2) + lane() * 4, v, site);
+  }
+}
+
+template <Cache cache = Cache::normal>
+__device__ inline void store_tile(bf16* tile, const float (&x)[8], Site site = Site::current()) {
+  Vec<uint32_t, 4> v;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) v[i] = ptx::pack_bf16(x[2 * i], x[2 * i + 1]);
+  swap_halves(v.v, site);
+  store_vec<cache>(reinterpret_cast<uint32_t*>(tile + eight_of_lane()), v, site);
+}
+
 // By its bits: the name std::isfinite means different functions to the two compilers.
 __device__ inline bool is_finite(float x) {
   return (std::bit_cast<uint32_t>(x) & 0x7f800000u) != 0x7f800000u;

@@ -34,18 +34,3 @@ TEST_CASE("elementwise: the CUDA kernels agree with the reference") {
     }
   }
 }
-
-TEST_CASE("elementwise: memory is touched once, 16 bytes a thread", "[counts]") {
-  const int64_t n = 32768;
-  for (const DType dtype : {DType::f32, DType::bf16}) {
-    const ElementwiseProblem p(n, dtype, simt::kDeviceMemory);
-    simt::Session session;
-    cuda::add(p.add(), {});
-    cuda::zero(p.zero(), {});
-    const auto sectors = n * int64_t(size_of(dtype)) / 32;
-    CHECK(session.report("add").global_reads().sectors == 2 * sectors);
-    CHECK(session.report("add").global_writes().sectors == sectors);
-    CHECK(session.report("zero").global_writes().sectors == sectors);
-    for (const simt::SiteCount& s : session.report("add").sites) CHECK(s.bytes == 16);
-  }
-}
