@@ -76,9 +76,25 @@ struct RmsNormProblem {
             workspace.data()};
   }
 
-  // Bytes that reading every input once and writing every output once moves.
-  double forward_bytes() const { return double(c.rows) * c.D * size_of(dtype) * (c.residual ? 4 : 3); }
-  double backward_bytes() const { return double(c.rows) * c.D * size_of(dtype) * (c.residual ? 4 : 3); }
+  // The kept sum normalised again: recomputation.
+  RmsNormForward replay() const {
+    RmsNormForward a = forward();
+    a.x = h.data();
+    a.residual = a.h = nullptr;
+    return a;
+  }
+
+  // Bytes that reading every input once and writing every output once moves: of the arrays, the weight, 1/rms
+  // and the weight's gradient.
+  double forward_bytes() const { return arrays(c.residual ? 4 : 3) + weight_bytes() + 4. * double(c.rows); }
+  double replay_bytes() const { return arrays(2) + weight_bytes() + 4. * double(c.rows); }
+  double backward_bytes() const {
+    return arrays(c.residual ? 4 : 3) + weight_bytes() + 4. * double(c.rows) + 8. * double(c.D);
+  }
+
+ private:
+  double arrays(int count) const { return count * double(c.rows * c.D) * double(size_of(dtype)); }
+  double weight_bytes() const { return double(c.D) * double(size_of(dtype)); }
 };
 
 inline std::vector<Result> rmsnorm_forward_results(const RmsNormProblem& p) {

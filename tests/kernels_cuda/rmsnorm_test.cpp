@@ -46,11 +46,7 @@ TEST_CASE("rmsnorm: a kept sum normalised again gives the same bits on CUDA") {
     cuda::rmsnorm_forward(p.forward(), {});
     simt::finish();
     const auto y = p.y.to_double();
-    auto again = p.forward();
-    again.x = p.h.data();
-    again.residual = nullptr;
-    again.h = nullptr;
-    cuda::rmsnorm_forward(again, {});
+    cuda::rmsnorm_forward(p.replay(), {});
     simt::finish();
     CHECK(p.y.to_double() == y);
   }
@@ -80,33 +76,5 @@ TEST_CASE("rmsnorm: CUDA outputs may take the place of the inputs that the heade
     cuda::rmsnorm_backward(a, {});
     simt::finish();
     CHECK((p.*in).to_double() == apart.dh.to_double());
-  }
-}
-
-TEST_CASE("rmsnorm: CUDA reads every input once, 16 bytes a thread, without bank conflicts in its loops") {
-  for (const int64_t D : {1024, 1536, 2048}) {
-    INFO("D = " << D);
-    const int64_t rows = 24, sectors = rows * D * 2 / 32, blocks = rows / 4;
-    RmsNormProblem p = problem({"counted", rows, D}, DType::bf16);
-    simt::Session session;
-    cuda::rmsnorm_forward(p.forward(), {});
-    cuda::rmsnorm_backward(p.backward(), {});
-    const auto& forward = session.report("rmsnorm_forward");
-    for (const Buffer* b : {&p.x, &p.residual}) CHECK(forward.buffer(b->data()).read == sectors);
-    for (const Buffer* b : {&p.h, &p.y}) CHECK(forward.buffer(b->data()).written == sectors);
-    CHECK(forward.buffer(p.weight.data()).read == blocks * D * 2 / 32);  // once a block
-    CHECK(forward.bank_conflicts() == 0);
-
-    const auto& backward = session.report("rmsnorm_backward");
-    for (const Buffer* b : {&p.dy, &p.h, &p.d_residual}) CHECK(backward.buffer(b->data()).read == sectors);
-    CHECK(backward.buffer(p.dh.data()).written == sectors);
-    CHECK(backward.buffer(p.workspace.data()).written == blocks * D * 4 / 32);
-    // Only where the warps' sums meet at the end: 4 stores and 3 loads of a block, in 16-byte accesses that
-    // take 4 passes more than they need.
-    CHECK(backward.bank_conflicts() == blocks * (4 + 3) * (D / 128) * 4);
-    for (const auto* r : {&forward, &backward}) {
-      for (const simt::SiteCount& s : r->sites)
-        CHECK((s.bytes == 16 || s.lanes == s.instructions || s.lanes == 32 * s.instructions));
-    }
   }
 }
