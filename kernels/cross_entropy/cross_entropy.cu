@@ -1,7 +1,12 @@
-// Memory-bound. A block takes a row and keeps it in registers, so the logits are read once and their gradient
-// is written once; a row too wide for that is read twice, the second time from L2 (258 KB for 129,280 bf16
-// logits). Prediction for 1024 x 49152 bf16 at the 911 GB/s of an RTX 4090: 221 us.
+// Memory-bound. A block takes a row and keeps it in registers, a wide one partly in shared memory, so that
+// the logits are read once and their gradient is written once. Reading a row of 129,280 bf16 logits twice
+// would not do: the rows under way, 258 KB a block, are more than L2 holds. What does not fit even so is read
+// twice. Prediction at the 911 GB/s of an RTX 4090: 221 us for 1024 x 49152 bf16, 291 us for 512 x 129280.
+#include <bit>
+#include <type_traits>
+
 #include "kernels/cross_entropy/cross_entropy.h"
+#include "kernels/ptx/ptx.h"
 #include "kernels/simt/floats.h"
 #include "kernels/simt/simt.h"
 
@@ -43,11 +48,30 @@ __device__ inline Softmax block_softmax(Plan& plan, Softmax s) {
   return s;
 }
 
+// N logits as stored: in whole words where they fill one, or the compiler would keep each half of a word in a
+// register of its own.
+template <class L, int N>
+struct Piece {
+  using Word = std::conditional_t<N * sizeof(L) % 4 == 0, uint32_t, L>;
+  simt::Vec<Word, N * sizeof(L) / sizeof(Word)> words;
+
+  __device__ static Piece at(const L* p) {
+    return {simt::load_vec<N * sizeof(L) / sizeof(Word)>(reinterpret_cast<const Word*>(p))};
+  }
+  __device__ float operator[](int i) const {
+    if constexpr (sizeof(Word) == sizeof(L)) {
+      return float(std::bit_cast<L>(words[i]));
+    } else {
+      return i % 2 ? ptx::high_bf16(words[i / 2]) : ptx::low_bf16(words[i / 2]);
+    }
+  }
+};
+
 // Logits from `column` on, of which those at or past V count as -infinity.
-template <class T, int N>
-__device__ inline void unpack(float (&x)[N], const simt::Vec<T, N>& logits, int64_t column, int64_t V) {
+template <class L, int N>
+__device__ inline void unpack(float (&x)[N], const Piece<L, N>& logits, int column, int V) {
 #pragma unroll
-  for (int i = 0; i < N; ++i) x[i] = column + i < V ? float(logits[i]) : -INFINITY;
+  for (int i = 0; i < N; ++i) x[i] = column + i < V ? logits[i] : -INFINITY;
 }
 
 template <int N>
@@ -65,77 +89,87 @@ __device__ inline void add_logits(Softmax& s, const float (&x)[N]) {
 // What turns a row's logits into their gradient.
 struct Gradient {
   float lse, factor;
-  int64_t target;
+  int target;
 
   template <int N, class G>
-  __device__ void write(G* d_row, int64_t column, float (&x)[N]) const {
+  __device__ void write(G* d_row, int column, float (&x)[N]) const {
 #pragma unroll
     for (int i = 0; i < N; ++i) x[i] = factor * expf(x[i] - lse) - (column + i == target ? 1.f : 0.f);
     simt::store_floats(d_row + column, x);
   }
 };
 
-// L: logits' type, G: gradient's, N: elements of an access, kPieces: accesses a thread keeps; 0: none, the
-// row is read twice.
-template <class L, class G, int N, int kPieces>
-__global__ void __launch_bounds__(kThreads) cross_entropy_kernel(CrossEntropy a) {
-  auto& plan = simt::shared<Plan>();
+template <class L, int N, int kShared>
+struct RowPlan : Plan {
+  L pieces[kShared][kThreads * N];  // a thread reads what it copied itself
+};
+template <class L, int N>
+struct RowPlan<L, N, 0> : Plan {};
+
+// L: logits' type, G: gradient's, N: elements of an access. Of a thread's accesses to a row the first kKept
+// are kept in registers, the next kShared in shared memory, and the rest is read twice.
+template <class L, class G, int N, int kKept, int kShared>
+__global__ void __launch_bounds__(kThreads, 1) cross_entropy_kernel(CrossEntropy a) {
+  auto& plan = simt::shared<RowPlan<L, N, kShared>>();
   const int64_t row = blockIdx.x;
   const int32_t target = simt::load(a.targets + row);
   const L* logits = static_cast<const L*>(a.logits) + row * a.stride;
   G* d_logits = a.d_logits ? static_cast<G*>(a.d_logits) + row * a.stride : nullptr;
-  const int64_t first = int64_t(threadIdx.x) * N, step = int64_t(kThreads) * N;
+  constexpr int kStep = kThreads * N;
+  const int stride = int(a.stride), V = int(a.V), first = int(threadIdx.x) * N;
 
   if (target < 0) {
     if (threadIdx.x == 0 && a.row_loss) simt::store(a.row_loss + row, 0.f);
     float zeros[N] = {};
     if (d_logits) {
-      for (int64_t column = first; column < a.stride; column += step)
-        simt::store_floats(d_logits + column, zeros);
+      for (int column = first; column < stride; column += kStep) simt::store_floats(d_logits + column, zeros);
     }
     return;
   }
 
+  if constexpr (kShared > 0) {
+    for (int p = 0; p < kShared; ++p) {
+      const int column = first + (kKept + p) * kStep;
+      if (column < stride) ptx::copy_async<N* int(sizeof(L))>(&plan.pieces[p][first], logits + column);
+    }
+    ptx::commit_copies();
+  }
+  Piece<L, N> kept[kKept > 0 ? kKept : 1];  // as stored: in fp32 they would not fit the registers
+#pragma unroll
+  for (int p = 0; p < kKept; ++p) {
+    if (first + p * kStep < stride) kept[p] = Piece<L, N>::at(logits + first + p * kStep);
+  }
+  // Calls body(x, column) for each of the thread's accesses, with its logits as floats.
+  const auto for_pieces = [&](const auto& body) {
+    float x[N];
+    const auto call = [&](const Piece<L, N>& piece, int column) {
+      unpack(x, piece, column, V);
+      body(x, column);
+    };
+#pragma unroll
+    for (int p = 0; p < kKept; ++p) {
+      if (first + p * kStep < stride) call(kept[p], first + p * kStep);
+    }
+    int column = first + kKept * kStep;
+    if constexpr (kShared > 0) {
+      for (int p = 0; p < kShared && column < stride; ++p, column += kStep) {
+        call(Piece<L, N>::at(&plan.pieces[p][first]), column);
+      }
+    }
+    for (; column < stride; column += kStep) call(Piece<L, N>::at(logits + column), column);
+  };
+
   // The target's logit, before a gradient takes its place.
   const float wanted = threadIdx.x == 0 ? float(simt::load(logits + target)) : 0.f;
+  if constexpr (kShared > 0) ptx::wait_copies<0>();
   Softmax s;
-  float x[N];
-  simt::Vec<L, N> kept[kPieces > 0 ? kPieces : 1];  // as stored: in fp32 they would not fit the registers
-  if constexpr (kPieces > 0) {
-#pragma unroll
-    for (int p = 0; p < kPieces; ++p) {
-      const int64_t column = first + p * step;
-      if (column >= a.stride) continue;
-      kept[p] = simt::load_vec<N>(logits + column);
-      unpack(x, kept[p], column, a.V);
-      add_logits(s, x);
-    }
-  } else {
-    for (int64_t column = first; column < a.V; column += step) {
-      unpack(x, simt::load_vec<N>(logits + column), column, a.V);
-      add_logits(s, x);
-    }
-  }
+  for_pieces([&](float(&x)[N], int) { add_logits(s, x); });
   s = block_softmax(plan, s);
   const float lse = s.top + logf(s.sum);
   if (threadIdx.x == 0 && a.row_loss) simt::store(a.row_loss + row, lse - wanted);
   if (!d_logits) return;
-
   const Gradient gradient{lse, 1.f + 2.f * a.z_loss * lse, target};
-  if constexpr (kPieces > 0) {
-#pragma unroll
-    for (int p = 0; p < kPieces; ++p) {
-      const int64_t column = first + p * step;
-      if (column >= a.stride) continue;
-      unpack(x, kept[p], column, a.V);
-      gradient.write(d_logits, column, x);
-    }
-  } else {
-    for (int64_t column = first; column < a.stride; column += step) {
-      unpack(x, simt::load_vec<N>(logits + column), column, a.V);
-      gradient.write(d_logits, column, x);
-    }
-  }
+  for_pieces([&](float(&x)[N], int column) { gradient.write(d_logits, column, x); });
 }
 
 // One warp: the rows' losses and the number of valid ones, added to what is there. The order of the sum is
@@ -156,16 +190,18 @@ __global__ void __launch_bounds__(simt::kWarpSize) cross_entropy_sum_kernel(Cros
 template <class L, class G>
 void launch_rows(const CrossEntropy& a, Stream stream) {
   constexpr int N = kVec<L> < kVec<G> ? kVec<L> : kVec<G>;
-  constexpr int kPieces = 12;  // 49,152 bf16 logits in 48 registers a thread
-  const auto launch = [&](auto kernel) {
-    simt::launch(kernel, {{a.rows}, kThreads, sizeof(Plan), stream, "cross_entropy"}, a);
+  constexpr int64_t kStep = int64_t(kThreads) * N;
+  // Accesses of a thread: 49,152 bf16 logits in 48 registers; or 131,072 in 80 registers and 96 KB a block.
+  constexpr int kNarrow = 12, kWide = N == 8 ? 20 : 12, kShared = 12;
+  const auto launch = [&](auto kernel, size_t shared_bytes) {
+    simt::launch(kernel, {{a.rows}, kThreads, shared_bytes, stream, "cross_entropy"}, a);
   };
   if (a.stride % N != 0) {
-    launch(cross_entropy_kernel<L, G, 1, 0>);
-  } else if (a.stride <= int64_t(kThreads) * N * kPieces) {
-    launch(cross_entropy_kernel<L, G, N, kPieces>);
+    launch(cross_entropy_kernel<L, G, 1, 0, 0>, sizeof(Plan));
+  } else if (a.stride <= kStep * kNarrow) {
+    launch(cross_entropy_kernel<L, G, N, kNarrow, 0>, sizeof(Plan));
   } else {
-    launch(cross_entropy_kernel<L, G, N, 0>);
+    launch(cross_entropy_kernel<L, G, N, kWide, kShared>, sizeof(RowPlan<L, N, kShared>));
   }
 }
 
