@@ -1,5 +1,5 @@
 // Rows of a table by token. The backward pass adds rows of gradient to the table's fp32 gradient, deterministic
-// (tokens are sorted first, no atomics): for each token in row order.
+// (tokens are sorted first, no atomics): a token's rows in an order that depends on the tokens alone.
 #pragma once
 
 #include "kernels/common/dtype.h"

@@ -1,6 +1,8 @@
 // The embedding's cases: what tests and benchmarks of every device run it on.
 #pragma once
 
+#include <set>
+
 #include "kernels/common/cases.h"
 #include "kernels/common/random.h"
 #include "kernels/embedding/embedding.h"
@@ -19,6 +21,7 @@ inline constexpr EmbeddingCase kEmbeddingCases[] = {
     {"a vector and a bit", 9, 5, 17, 5}, {"one token alone", 200, 50, 32, 1},
     {"few tokens", 300, 100, 40, 3},     {"quickstart width", 500, 512, 256, 512},
     {"sparse", 65, 5000, 24, 5000},
+    {"some tokens frequent", 8200, 600, 24, 260},
 };
 
 inline constexpr EmbeddingCase kEmbeddingBenchCases[] = {
@@ -55,10 +58,13 @@ struct EmbeddingProblem {
     return {c.rows, c.V, c.D, dtype, tokens.as<int32_t>(), dy.data(), d_table.as<float>(), workspace.data()};
   }
 
-  // Bytes of the rows read and written; the gradient's distinct rows are read and written once.
-  double forward_bytes() const { return 2.0 * double(c.rows * c.D) * size_of(dtype); }
+  // Bytes of the tokens and of the rows read and written; the gradient's rows are read and written once a
+  // token.
+  double forward_bytes() const { return 4. * double(c.rows) + 2. * double(c.rows * c.D) * size_of(dtype); }
   double backward_bytes() const {
-    return double(c.rows * c.D) * size_of(dtype) + 8.0 * double(std::min(c.distinct, c.rows) * c.D);
+    const int32_t* all = tokens.as<int32_t>();
+    const auto different = std::set<int32_t>(all, all + c.rows).size();
+    return 4. * double(c.rows) + double(c.rows * c.D) * size_of(dtype) + 8. * double(different) * double(c.D);
   }
 };
 

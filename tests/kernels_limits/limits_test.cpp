@@ -53,7 +53,8 @@ void launch_in(DType dtype) {
     const RmsNormProblem p({"", 4, D}, dtype, cuda::rmsnorm_backward_workspace(4, D), simt::kDeviceMemory);
     cuda::rmsnorm_forward(p.forward(), {});
     cuda::rmsnorm_backward(p.backward(), {});
-    const EmbeddingProblem e({"", 2, 4, D, 2}, dtype, 0, simt::kDeviceMemory);
+    const EmbeddingProblem e({"", 2, 4, D, 2}, dtype, cuda::embedding_backward_workspace(2, 4),
+                             simt::kDeviceMemory);
     cuda::embedding_forward(e.forward(), {});
     cuda::embedding_backward(e.backward(), {});
   }
