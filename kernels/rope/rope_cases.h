@@ -57,8 +57,10 @@ struct RopeProblem {
     return {c.rows,    c.H, c.KV, c.K, dtype, c.interleaved, c.inverse, c.theta, positions.as<int32_t>(),
             qkv.data()};
   }
-  // Read once and written once: queries and keys.
-  double bytes() const { return 2.0 * double(c.rows) * double((c.H + c.KV) * c.K) * double(size_of(dtype)); }
+  // Queries and keys read once and written once, and the positions.
+  double bytes() const {
+    return double(c.rows) * (4. + 2. * double((c.H + c.KV) * c.K) * double(size_of(dtype)));
+  }
 };
 
 // Call before the rotation. Angles count as exact: every device takes them from frequencies in double.

@@ -35,23 +35,6 @@ TEST_CASE("rope: the CUDA kernel agrees with the reference and leaves the values
   }
 }
 
-TEST_CASE("rope: the CUDA kernel touches each query and key once, 16 bytes a thread", "[counts]") {
-  for (const RopeCase c :
-       {RopeCase{"genesis_1b", 24, 12, 6, 128}, RopeCase{"interleaved", 24, 12, 6, 128, true},
-        RopeCase{"quickstart", 24, 4, 2, 64}}) {
-    INFO(c.name);
-    simt::Session session;
-    const RopeProblem p(c, DType::bf16, simt::kDeviceMemory);
-    cuda::rope(p.rope(), {});
-    const auto& report = session.report("rope");
-    const int64_t bytes = int64_t(p.bytes()) / 2;
-    CHECK(report.global_writes().bytes == bytes);
-    CHECK(report.global_writes().sectors == bytes / 32);
-    CHECK(report.global_reads().sectors == bytes / 32 + c.rows);  // a sector a row for its position
-    for (const auto& site : report.sites) CHECK((site.bytes == 16 || site.instructions == c.rows));
-  }
-}
-
 TEST_CASE("rope: the CUDA launcher refuses an odd head and one that is too large") {
   CHECK_THROWS_AS(cuda::rope({.rows = 1, .H = 1, .KV = 1, .K = 7}, {}), Error);
   CHECK_THROWS_AS(cuda::rope({.rows = 1, .H = 1, .KV = 1, .K = 258}, {}), Error);

@@ -33,19 +33,3 @@ TEST_CASE("swiglu: the CUDA kernels agree with the reference") {
     }
   }
 }
-
-TEST_CASE("swiglu: memory is touched once, 16 bytes a thread") {
-  const SwiGluProblem p({"1B width", 6, 4736}, DType::bf16, simt::kDeviceMemory);
-  simt::Session session;
-  cuda::swiglu_forward(p.forward(), {});
-  cuda::swiglu_backward(p.backward(), {});
-  const int64_t sectors = 6 * 4736 * 2 / 32;
-  const auto &forward = session.report("swiglu_forward"), &backward = session.report("swiglu_backward");
-  CHECK(forward.global_reads().sectors == 2 * sectors);
-  CHECK(forward.global_writes().sectors == sectors);
-  CHECK(backward.global_reads().sectors == 3 * sectors);
-  CHECK(backward.global_writes().sectors == 3 * sectors);
-  for (const auto* r : {&forward, &backward}) {
-    for (const simt::SiteCount& s : r->sites) CHECK(s.bytes == 16);
-  }
-}
