@@ -79,8 +79,9 @@ class Session {
   Session& operator=(const Session&) = delete;
 
   const SessionOptions& options() const { return options_; }
-  // Of the launches so far, in order.
-  const std::vector<LaunchReport>& reports() const { return reports_; }
+  // Of the launches so far, in order. Only on the host executor, as report(): tests that count do not link with
+  // a GPU's library.
+  const std::vector<LaunchReport>& reports() const;
   // Of the one launch with this name; throws genesis::Error if there is none or several.
   const LaunchReport& report(const std::string& name) const;
   void add(LaunchReport report) { reports_.push_back(std::move(report)); }

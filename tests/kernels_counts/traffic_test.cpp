@@ -57,7 +57,7 @@ constexpr int64_t kWidths[] = {1024, 1536, 2048};
 // The norms' blocks stay for many rows and read the weight once each; the backward's leave a sum each. So all
 // the rows of a micro-batch are here: with fewer, blocks x weight, which is fixed, would look larger than it
 // is.
-TEST_CASE("traffic: rmsnorm", "[counts]") {
+TEST_CASE("traffic: rmsnorm") {
   constexpr int64_t kRows = 8192;
   for (const int64_t D : kWidths) {
     INFO("D = " << D);
@@ -70,7 +70,7 @@ TEST_CASE("traffic: rmsnorm", "[counts]") {
 }
 
 // A token has two rows on average, as in text of this length.
-TEST_CASE("traffic: embedding", "[counts]") {
+TEST_CASE("traffic: embedding") {
   for (const int64_t D : kWidths) {
     INFO("D = " << D);
     const EmbeddingCase c = {"", 8192, 8192, D, 4096};
@@ -81,14 +81,14 @@ TEST_CASE("traffic: embedding", "[counts]") {
   }
 }
 
-TEST_CASE("traffic: rope", "[counts]") {
+TEST_CASE("traffic: rope") {
   for (const auto& [H, KV] : {std::pair(12, 6), std::pair(16, 4), std::pair(16, 2)}) {
     const RopeProblem p({"", 24, H, KV, 128}, DType::bf16, simt::kDeviceMemory);
     check_traffic(std::to_string(H) + " heads", p.bytes(), [&, &p = p] { cuda::rope(p.rope(), {}); });
   }
 }
 
-TEST_CASE("traffic: swiglu", "[counts]") {
+TEST_CASE("traffic: swiglu") {
   for (const int64_t F : {4736, 5632, 4608}) {
     INFO("F = " << F);
     const SwiGluProblem p({"", 6, F}, DType::bf16, simt::kDeviceMemory);
@@ -97,7 +97,7 @@ TEST_CASE("traffic: swiglu", "[counts]") {
   }
 }
 
-TEST_CASE("traffic: cross_entropy", "[counts]") {
+TEST_CASE("traffic: cross_entropy") {
   for (const int64_t V : {49152, 129280}) {
     const CrossEntropyProblem p({"", 3, V, V}, DType::bf16, DType::bf16, simt::kDeviceMemory);
     check_traffic("V = " + std::to_string(V), p.bytes(), [&] { cuda::cross_entropy(p.args(), {}); });
@@ -119,7 +119,7 @@ std::vector<int64_t> tensors(int64_t matrix) {
 
 }  // namespace
 
-TEST_CASE("traffic: grad_norm", "[counts]") {
+TEST_CASE("traffic: grad_norm") {
   GradNormProblem p({"", tensors(262144)}, simt::kDeviceMemory);
   std::vector<GradTensor> host;
   for (const int64_t n : p.c.sizes) host.push_back({nullptr, n});
@@ -127,12 +127,12 @@ TEST_CASE("traffic: grad_norm", "[counts]") {
   check_traffic("many tensors", p.bytes(), [&] { cuda::grad_norm(p.args(), {}); });
 }
 
-TEST_CASE("traffic: adamw", "[counts]") {
+TEST_CASE("traffic: adamw") {
   const AdamWProblem p({"", tensors(65536)}, simt::kDeviceMemory);
   check_traffic("many tensors", p.bytes(), [&] { cuda::adamw(p.args(), {}); });
 }
 
-TEST_CASE("traffic: add, scale, zero, cast", "[counts]") {
+TEST_CASE("traffic: add, scale, zero, cast") {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     INFO(name_of(dtype));
     const ElementwiseProblem p(32768, dtype, simt::kDeviceMemory);

@@ -5,6 +5,8 @@
 
 namespace genesis::simt {
 
+const std::vector<LaunchReport>& Session::reports() const { return reports_; }
+
 const LaunchReport& Session::report(const std::string& name) const {
   const LaunchReport* found = nullptr;
   for (const LaunchReport& r : reports_) {
