@@ -95,9 +95,13 @@ size_t workspace_backward(const Graph& g, const Node& n) {
   return cpu::attention_backward_workspace(shape_of(g, n));
 }
 
-Cost cost_backward(const Graph& g, const Node& n) {  // five products instead of two
-  const Cost forward = cost(g, n);
-  return {2.5 * forward.flops, forward.bytes};
+// Five products instead of two. What the queries' gradient reads, the keys' and values' read again: qkv,
+// d_out and lse.
+Cost cost_backward(const Graph& g, const Node& n) {
+  const Cost once = cost(g, n);
+  double again = 0;
+  for (const size_t i : {0, 3, 4}) again += double(input(g, n, i).bytes());
+  return {2.5 * once.flops, once.bytes + again};
 }
 
 // in: qkv [n, (H + 2 KV) K], first [1]; into: k_cache, v_cache [T_max, KV, K] -> out [n, H K]. attrs.T is n.

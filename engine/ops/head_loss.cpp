@@ -146,10 +146,18 @@ std::vector<MatMulShape> products(const Graph& g, const Node& n) {
   return all;
 }
 
+// The sum over its kernels: each chunk's products, and the cross-entropy's pass over the logits.
 Cost cost(const Graph& g, const Node& n) {
-  const Value& weight = input(g, n, 1);
-  const double product = 2. * double(input(g, n, 0).shape[0]) * double(weight.shape.elements());
-  return {std::get<HeadLossAttrs>(n.attrs).with_gradient ? 3 * product : product, bytes_touched(g, n)};
+  const bool with_gradient = std::get<HeadLossAttrs>(n.attrs).with_gradient;
+  const double logits = double(input(g, n, 0).shape[0]) * double(input(g, n, 1).shape[0]);
+  const double logit_bytes = sizeof(float) + (with_gradient ? size_of(input(g, n, 0).dtype) : 0);
+  Cost total{0, double(input(g, n, 2).bytes()) + logit_bytes * logits};
+  for (const MatMulShape& s : products(g, n)) {
+    total.flops += 2. * double(s.M) * double(s.N) * double(s.K);
+    total.bytes += double(s.M * s.K) * double(size_of(s.a)) + double(s.K * s.N) * double(size_of(s.b)) +
+                   double(s.M * s.N) * double(size_of(s.c)) * (s.accumulate ? 2 : 1);
+  }
+  return total;
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ struct ValueType {
 
 struct Cost {
   double flops = 0;
-  double bytes = 0;  // read and written, each array once
+  double bytes = 0;  // read and written, each array once by each kernel
 };
 
 // A node whose storage is known.

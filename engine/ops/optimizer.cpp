@@ -96,7 +96,11 @@ Run prepare_adamw_cpu(const BoundNode& b) {
 Cost cost_adamw(const Graph& g, const Node& n) {
   double elements = 0;
   for (size_t i = 2; i < n.in.size(); ++i) elements += double(input(g, n, i).shape.elements());
-  return {15 * elements, bytes_touched(g, n)};
+  double bytes = bytes_touched(g, n);
+  for (size_t i = 3 * (n.in.size() - 2); i < n.into.size(); ++i) {
+    bytes -= double(g.value(n.into[i]).bytes());  // a copy is only written
+  }
+  return {15 * elements, bytes};
 }
 
 }  // namespace

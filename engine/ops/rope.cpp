@@ -41,13 +41,22 @@ Run prepare_cpu(const BoundNode& b) {
   return [a](Stream) { cpu::rope(a); };
 }
 
+// The values are left alone.
+Cost cost(const Graph& g, const Node& n) {
+  const auto& a = std::get<RopeAttrs>(n.attrs);
+  const Value &qkv = input(g, n, 0), &positions = input(g, n, 1);
+  const double part = double(a.H + a.KV) / double(a.H + 2 * a.KV);
+  return {3 * part * double(qkv.shape.elements()),
+          2 * part * double(qkv.bytes()) + double(positions.bytes())};
+}
+
 }  // namespace
 
 const OpDef kRope{.op = Op::rope,
                   .name = "rope",
                   .infer = infer,
                   .grad = grad,
-                  .cost = elementwise_cost<3>,
+                  .cost = cost,
                   .cpu = prepare_cpu,
                   .in_place = true};
 

@@ -1,0 +1,196 @@
+// The engine's cost model against the CUDA kernels: what it says an op moves and multiplies is what the host
+// executor counts. Planning, recomputation and the rooflines of docs/performance.md go by it.
+#include <algorithm>
+#include <vector>
+
+#include "engine/graph/builder.h"
+#include "engine/ops/op.h"
+#include "kernels/adamw/adamw_cases.h"
+#include "kernels/attention/attention_cases.h"
+#include "kernels/cross_entropy/cross_entropy_cases.h"
+#include "kernels/elementwise/elementwise_cases.h"
+#include "kernels/embedding/embedding_cases.h"
+#include "kernels/grad_norm/grad_norm_cases.h"
+#include "kernels/rmsnorm/rmsnorm_cases.h"
+#include "kernels/rope/rope_cases.h"
+#include "kernels/simt/device.h"
+#include "kernels/simt/session.h"
+#include "kernels/swiglu/swiglu_cases.h"
+#include "tests/support/catch.h"
+
+using namespace genesis;
+
+namespace {
+
+constexpr DType kType = DType::bf16;
+constexpr int64_t kRows = 64, kD = 1536;
+
+// A graph of one node, on arrays that come from nowhere.
+struct OneNode {
+  Graph graph;
+  Builder builder{graph};
+
+  ValueId array(Shape shape, DType dtype = kType) {
+    return builder.persistent("array" + std::to_string(graph.values.size()), shape, dtype, Role::activation);
+  }
+  Cost cost(Op op, Attrs attrs, std::vector<ValueId> in, std::vector<std::string> out,
+            std::vector<ValueId> into = {}) {
+    const NodeId n = builder.append(op, std::move(attrs), std::move(in), std::move(out), std::move(into));
+    return cost_of(graph, graph.nodes[size_t(n)]);
+  }
+};
+
+// Each launch reads a sector of memory once and writes it once, which is so as long as the caches lose none.
+// Scratch memory is not in the engine's arrays.
+double counted_bytes(const simt::Session& session, const void* scratch) {
+  int64_t sectors = 0;
+  for (const simt::LaunchReport& r : session.reports()) {
+    for (const simt::BufferCount& b : r.buffers) {
+      if (b.data != scratch) sectors += b.distinct_read + b.distinct_written;
+    }
+  }
+  return 32. * double(sectors);
+}
+
+// Launches, and checks the bytes to 2%.
+template <class Launch>
+void check_bytes(const char* name, const Cost& cost, const void* scratch, const Launch& launch) {
+  simt::Session session({.check_races = false});
+  launch();
+  simt::finish();
+  const double counted = counted_bytes(session, scratch);
+  INFO(name << ": " << cost.bytes << " bytes by the engine, " << counted << " counted");
+  CHECK(std::abs(cost.bytes - counted) <= 0.02 * counted);
+}
+
+}  // namespace
+
+TEST_CASE("cost: an embedding's bytes are those that its CUDA kernels move") {
+  constexpr int64_t kV = 100;
+  const EmbeddingProblem p({"", kRows, kV, kD, kV}, kType, cuda::embedding_backward_workspace(kRows, kV),
+                           simt::kDeviceMemory);
+  for (int64_t r = 0; r < kRows; ++r) p.tokens.as<int32_t>()[r] = int32_t(r);  // the most: all different
+  OneNode g;
+  const ValueId tokens = g.array({kRows}, DType::i32), table = g.array({kV, kD});
+  check_bytes("embedding", g.cost(Op::embedding, {}, {tokens, table}, {"y"}), nullptr,
+              [&] { cuda::embedding_forward(p.forward(), {}); });
+  const Cost backward =
+      g.cost(Op::embedding_backward, {}, {tokens, g.array({kRows, kD})}, {}, {g.array({kV, kD}, DType::f32)});
+  check_bytes("embedding_backward", backward, p.workspace.data(),
+              [&] { cuda::embedding_backward(p.backward(), {}); });
+}
+
+TEST_CASE("cost: a norm's bytes are those that its CUDA kernels move") {
+  const RmsNormProblem p({"", kRows, kD}, kType, cuda::rmsnorm_backward_workspace(kRows, kD),
+                         simt::kDeviceMemory);
+  OneNode g;
+  const ValueId x = g.array({kRows, kD}), weight = g.array({kD}), rstd = g.array({kRows}, DType::f32);
+  check_bytes("rmsnorm", g.cost(Op::rmsnorm, NormAttrs{}, {x, x, weight}, {"h", "y", "rstd"}), nullptr,
+              [&] { cuda::rmsnorm_forward(p.forward(), {}); });
+  check_bytes("rmsnorm, again", g.cost(Op::rmsnorm, NormAttrs{}, {x, kNone, weight}, {"", "y2", "rstd2"}),
+              nullptr, [&] { cuda::rmsnorm_forward(p.replay(), {}); });
+  const Cost backward =
+      g.cost(Op::rmsnorm_backward, NormAttrs{}, {x, x, x, rstd, weight}, {"dh"}, {g.array({kD}, DType::f32)});
+  check_bytes("rmsnorm_backward", backward, p.workspace.data(),
+              [&] { cuda::rmsnorm_backward(p.backward(), {}); });
+}
+
+TEST_CASE("cost: the rotation's bytes are those that its CUDA kernel moves") {
+  for (const auto& [H, KV] : {std::pair(12, 6), std::pair(16, 4), std::pair(16, 2)}) {
+    const RopeProblem p({"", kRows, H, KV, 128}, kType, simt::kDeviceMemory);
+    OneNode g;
+    const ValueId qkv = g.array({kRows, int64_t(H + 2 * KV) * 128}), at = g.array({kRows}, DType::i32);
+    check_bytes("rope", g.cost(Op::rope, RopeAttrs{.H = H, .KV = KV, .K = 128}, {qkv, at}, {"y"}), nullptr,
+                [&, &p = p] { cuda::rope(p.rope(), {}); });
+  }
+}
+
+TEST_CASE("cost: SwiGLU's bytes are those that its CUDA kernels move") {
+  constexpr int64_t kF = 4736;
+  const SwiGluProblem p({"", 4, kF}, kType, simt::kDeviceMemory);
+  OneNode g;
+  const ValueId gate_up = g.array({4, 2 * kF}), dy = g.array({4, kF});
+  check_bytes("swiglu", g.cost(Op::swiglu, SwiGluAttrs{}, {gate_up}, {"y"}), nullptr,
+              [&] { cuda::swiglu_forward(p.forward(), {}); });
+  SwiGluBackward backward = p.backward();
+  backward.y = nullptr;
+  check_bytes("swiglu_backward", g.cost(Op::swiglu_backward, SwiGluAttrs{}, {dy, gate_up}, {"d"}), nullptr,
+              [&] { cuda::swiglu_backward(backward, {}); });
+}
+
+TEST_CASE("cost: the sums', zeros' and the optimizer's bytes are those that their CUDA kernels move") {
+  constexpr int64_t kN = 65536;
+  OneNode g;
+  const ElementwiseProblem e(kN, kType, simt::kDeviceMemory);
+  check_bytes("add", g.cost(Op::add, {}, {g.array({kN}), g.array({kN})}, {"sum"}), nullptr,
+              [&] { cuda::add(e.add(), {}); });
+  check_bytes("zero", g.cost(Op::zero, {}, {}, {}, {g.array({kN})}), nullptr,
+              [&] { cuda::zero(e.zero(), {}); });
+
+  const auto array = [&] { return g.array({kN}, DType::f32); };
+  const ValueId grad = array(), loss = g.array({2}, DType::f32), scale = g.array({2}, DType::f32);
+  GradNormProblem n({"", {kN}}, simt::kDeviceMemory);
+  n.set_workspace(1024, simt::kDeviceMemory);
+  check_bytes("grad_norm", g.cost(Op::grad_norm, GradNormAttrs{}, {loss, grad}, {}, {scale}),
+              n.workspace.data(), [&] { cuda::grad_norm(n.args(), {}); });
+  for (const bool copy : {true, false}) {
+    const AdamWProblem a({"", {kN}, copy}, simt::kDeviceMemory);
+    std::vector<ValueId> changed = {array(), array(), array()};
+    if (copy) changed.push_back(g.array({kN}));
+    const ValueId step = g.array({3}, DType::f32);
+    check_bytes("adamw",
+                g.cost(Op::adamw, AdamWAttrs{.weight_decay = {0.1f}}, {step, scale, grad}, {}, changed),
+                nullptr, [&] { cuda::adamw(a.args(), {}); });
+  }
+}
+
+// The products are cuBLASLt's: they count as their operands' bytes. The pass between them is ours.
+TEST_CASE("cost: the output layer's bytes are those of its products and of the CUDA cross-entropy") {
+  constexpr int64_t kV = 8192, kChunk = 8;
+  const CrossEntropyProblem p({"", 2 * kChunk, kV, kV}, DType::f32, kType, simt::kDeviceMemory);
+  OneNode g;
+  const ValueId x = g.array({2 * kChunk, kD}), weight = g.array({kV, kD});
+  const ValueId targets = g.array({2 * kChunk}, DType::i32);
+  Cost cost =
+      g.cost(Op::head_loss, HeadLossAttrs{.chunk = kChunk, .with_gradient = true}, {x, weight, targets},
+             {"d_x"}, {g.array({2}, DType::f32), g.array({kV, kD}, DType::f32)});
+  // Of both chunks: logits; the gradient times the weight, whose bytes are read again; the weight's gradient.
+  const double x_bytes = 2. * kChunk * kD * 2, weight_bytes = 2. * kV * kD, logits = 2. * kChunk * kV;
+  cost.bytes -= (x_bytes + 2 * weight_bytes + 4 * logits) + (2 * logits + 2 * weight_bytes + x_bytes) +
+                (2 * logits + x_bytes + 2 * 4 * weight_bytes);
+  check_bytes("cross_entropy", cost, nullptr, [&] { cuda::cross_entropy(p.args(), {}); });
+}
+
+TEST_CASE("cost: attention's bytes and FLOPs are those that its CUDA kernels move and multiply") {
+  for (const int T : {192, 384}) {
+    const int H = 4, KV = 2, K = 128;
+    INFO("T = " << T);
+    AttentionProblem p({"", 1, T, H, KV, K}, kType, simt::kDeviceMemory);
+    p.take_workspaces(cuda::attention_forward_workspace(p.shape), cuda::attention_backward_workspace(p.shape),
+                      simt::kDeviceMemory);
+    OneNode g;
+    const AttentionAttrs attrs{.B = 1, .T = T, .H = H, .KV = KV, .K = K};
+    const ValueId qkv = g.array({T, (H + 2 * KV) * K}), mix = g.array({T, H * K});
+    const Cost forward = g.cost(Op::attention, attrs, {qkv, kNone}, {"out", "lse"});
+    const Cost backward = g.cost(Op::attention_backward, attrs,
+                                 {qkv, kNone, mix, g.array({1, H, T}, DType::f32), mix}, {"d_qkv"});
+    check_bytes("attention", forward, p.forward_workspace.data(),
+                [&] { cuda::attention_forward(p.forward(), {}); });
+    check_bytes("attention_backward", backward, p.backward_workspace.data(),
+                [&] { cuda::attention_backward(p.backward(), {}); });
+
+    simt::Session session({.check_races = false});
+    cuda::attention_forward(p.forward(), {});
+    cuda::attention_backward(p.backward(), {});
+    simt::finish();
+    constexpr double kFlops = 2. * 16 * 8 * 16;  // of a matrix instruction
+    const auto flops = [&](const char* name) { return kFlops * double(session.report(name).mma); };
+    // The engine counts half of the T x T scores. The tiles on the diagonal are whole: 64 x 64 forward, of
+    // which a row of tiles has half a tile too much; backward the warps' 16 x 32. And the backward takes
+    // seven products where five would do, because keys and queries are walked separately: scores and their
+    // gradients are made twice.
+    CHECK(flops("attention_forward") * T == forward.flops * (T + 64));
+    CHECK(flops("attention_dq") * 5 * T == backward.flops * 3 * (T + 32));
+    CHECK(flops("attention_dkv") * 5 * T == backward.flops * 4 * (T + 32));
+  }
+}
