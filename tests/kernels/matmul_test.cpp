@@ -1,8 +1,7 @@
 #include "kernels/matmul/matmul.h"
 
-#include <omp.h>
-
 #include "kernels/common/error.h"
+#include "kernels/common/parallel.h"
 #include "kernels/matmul/matmul_cases.h"
 #include "tests/support/catch.h"
 #include "tests/support/compare.h"
@@ -29,9 +28,20 @@ TEST_CASE("matmul: the reference's products of a linear layer are each other's d
   CHECK(gradient_mismatch({{"x", x, dx}, {"weight", weight, d_weight}}, loss) == "");
 }
 
-// Also run with oneDNN held to AVX2, where there is no bf16 hardware: see CMakeLists.txt.
+// What a library shares out over its threads, if it is let: long sums of few outputs, and large products.
+constexpr MatMulCase kThreadsCases[] = {
+    {"few outputs, a long sum", 64, 64, 4096, false, true},
+    {"few outputs, a long sum, A transposed", 64, 64, 4096, true, false},
+    {"large", 520, 700, 1100, false, true},
+    {"large, accumulated", 700, 520, 1100, true, false, true},
+    {"large, A transposed, rows 8 KB apart", 2048, 96, 260, true, false},
+};
+
+// These are also run with oneDNN held to AVX2, where there is no bf16 hardware: see CMakeLists.txt.
 TEST_CASE("matmul: the CPU version agrees with the reference") {
-  for (const auto& c : kMatMulCases) {
+  std::vector<MatMulCase> cases(std::begin(kMatMulCases), std::end(kMatMulCases));
+  cases.insert(cases.end(), std::begin(kThreadsCases), std::end(kThreadsCases));
+  for (const auto& c : cases) {
     for (const DType in : {DType::f32, DType::bf16}) {
       for (const DType out : {DType::f32, DType::bf16}) {
         if (!MatMulProblem::takes(c, in, out)) continue;
@@ -47,26 +57,47 @@ TEST_CASE("matmul: the CPU version agrees with the reference") {
 }
 
 TEST_CASE("matmul: a prepared product gives the same bits again, and with any number of threads") {
-  const int threads = omp_get_max_threads();
-  for (const DType in : {DType::f32, DType::bf16}) {
-    // Few outputs and a long sum: what a library shares out over its threads if it is let.
-    const MatMulCase c = {"weight gradient", 64, 64, 4096, true, false};
-    const MatMulProblem p(c, in, DType::f32);
-    std::vector<double> first;
-    for (const int n : {1, 2, 7}) {
-      omp_set_num_threads(n);
-      const cpu::MatMul product(p.shape);
-      for (int run = 0; run < 2; ++run) {
-        p.c.as<float>()[0] = 1.f;
-        product(p.a.data(), p.b.data(), p.c.data());
-        const auto found = p.c.to_double();
-        if (first.empty()) first = found;
-        INFO(name_of(in) << ", " << n << " threads, run " << run);
-        CHECK(found == first);
+  const int threads = thread_count();
+  const auto check_case = [](const MatMulCase& c) {
+    for (const DType in : {DType::f32, DType::bf16}) {
+      MatMulProblem p(c, in, DType::f32);
+      Buffer before(DType::f32, c.M * c.N);
+      before.copy_from(p.c);
+      std::vector<double> first;
+      for (const int n : {1, 2, 3, 7}) {
+        set_thread_count(n);
+        const cpu::MatMul product(p.shape);
+        for (int run = 0; run < 2; ++run) {
+          p.c.copy_from(before);
+          product(p.a.data(), p.b.data(), p.c.data());
+          const auto found = p.c.to_double();
+          if (first.empty()) first = found;
+          INFO(c.name << ", " << name_of(in) << ", " << n << " threads, run " << run);
+          CHECK(found == first);
+          CHECK(thread_count() == n);
+        }
       }
     }
+  };
+  for (const MatMulCase& c : kMatMulCases) check_case(c);
+  for (const MatMulCase& c : kThreadsCases) check_case(c);
+  set_thread_count(threads);
+}
+
+TEST_CASE("matmul: a product that was prepared with few threads runs with more, and the reverse") {
+  const int threads = thread_count();
+  const MatMulProblem p({"large", 520, 700, 300, false, true}, DType::f32, DType::f32);
+  std::vector<double> first;
+  for (const auto& [prepared, run] : {std::pair(1, 4), std::pair(4, 1)}) {
+    set_thread_count(prepared);
+    const cpu::MatMul product(p.shape);
+    set_thread_count(run);
+    product(p.a.data(), p.b.data(), p.c.data());
+    const auto found = p.c.to_double();
+    if (first.empty()) first = found;
+    CHECK(found == first);
   }
-  omp_set_num_threads(threads);
+  set_thread_count(threads);
 }
 
 TEST_CASE("matmul: what it cannot compute is refused") {
