@@ -12,7 +12,7 @@ namespace {
 constexpr int kWarps = 4;
 // Of a multiprocessor, at least: leaves ptxas 128 registers, of which it takes up to 104. Told nothing it
 // stops at 64 on some architectures and spills, as it does at 80.
-constexpr int kBlocks = 4;
+[[maybe_unused]] constexpr int kBlocks = 4;
 
 // The row of a warp: a launch has a block for every few rows of a head, one row of blocks a head, and one
 // layer of those a sequence.
