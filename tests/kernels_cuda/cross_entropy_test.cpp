@@ -10,9 +10,9 @@ using namespace genesis;
 
 TEST_CASE("cross_entropy: the CUDA kernels agree with the reference") {
   for (const auto& c : kCrossEntropyCases) {
-    for (const auto& [logits, gradient] :
-         {std::pair(DType::f32, DType::f32), std::pair(DType::f32, DType::bf16),
-          std::pair(DType::bf16, DType::bf16)}) {
+    for (const auto& types : {std::pair(DType::f32, DType::f32), std::pair(DType::f32, DType::bf16),
+                              std::pair(DType::bf16, DType::bf16)}) {
+      const DType logits = types.first, gradient = types.second;
       INFO(c.name << ", " << name_of(logits) << ", " << name_of(gradient));
       std::vector<double> bits;
       simt::in_all_orders([&](simt::Session&) {

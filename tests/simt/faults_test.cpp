@@ -191,8 +191,9 @@ __global__ void past_the_plan() {
 __global__ void read_past_the_plan() { simt::load(simt::shared<Plan>().x + threadIdx.x + 1); }
 
 __global__ void rows_past_the_plan() {
+  const float* rows = simt::shared<Plan>().x;
   uint32_t r[4];
-  ptx::load_matrices<4>(r, simt::shared<Plan>().x + simt::lane() * 4);
+  ptx::load_matrices<4>(r, rows + simt::lane() * 4);
 }
 
 __global__ void copy_past_end(const float* x) {
