@@ -26,10 +26,13 @@ inline constexpr MatMulCase kMatMulCases[] = {
     {"weight gradient, first micro-step", 24, 40, 2500, true, false},
     {"weight gradient, both transposed, many tokens", 24, 40, 2100, true, true, true},
     {"long sum", 3, 5, 6000, false, true},
+    {"several blocks", 300, 530, 24, false, true},
+    {"several blocks, accumulated", 530, 600, 24, false, false, true},
+    {"A transposed, its rows 4 KB apart", 1024, 40, 24, true, false, true},
 };
 
-// The products of one layer's linear maps at D = 320, F = 864, and of the vocabulary's, 2,048 tokens; those of
-// genesis_1b, a micro-batch of 8,192, and half of it for the vocabulary's.
+// The products of one layer's linear maps at D = 320, F = 864, and of the vocabulary's, 2,048 tokens; those
+// of genesis_1b, a micro-batch of 8,192, and half of it for the vocabulary's.
 inline constexpr MatMulCase kMatMulBenchCases[] = {
     {"qkv", 2048, 640, 320, false, true},
     {"qkv, dx", 2048, 320, 640},
