@@ -65,16 +65,11 @@ std::string arithmetic(const Config& config, const Graph& graph) {
   double forward = 0, backward = 0, again = 0;
   for (const Node& node : graph.nodes) {
     if (node.phase != Phase::micro) continue;
-    const double flops = cost_of(graph, node).flops;
-    if (node.op == Op::head_loss) {  // the forward product and the two of the backward pass in one node
-      forward += flops / 3;
-      backward += flops / 3 * 2;
-    } else if (node.op == Op::attention_backward) {  // the first of its five products is the forward's, again
-      backward += flops / 5 * 4;
-      again += flops / 5;
-    } else {
-      (node.recompute ? again : node.backward ? backward : forward) += flops;
-    }
+    const Cost cost = cost_of(graph, node);
+    (node.recompute ? again : node.backward ? backward : forward) +=
+        cost.flops - cost.backward_flops - cost.again_flops;
+    backward += cost.backward_flops;
+    again += cost.again_flops;
   }
   const double tokens = double(config.train.micro_batch * config.data.sequence_length);
   const auto per_token = [&](double flops) { return format_count(flops / tokens); };

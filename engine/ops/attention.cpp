@@ -101,7 +101,8 @@ Cost cost_backward(const Graph& g, const Node& n) {
   const Cost once = cost(g, n);
   double again = 0;
   for (const size_t i : {0, 3, 4}) again += double(input(g, n, i).bytes());
-  return {2.5 * once.flops, once.bytes + again};
+  // Five products for the forward's two, of which the scores are the forward's own.
+  return {2.5 * once.flops, once.bytes + again, 0, 0.5 * once.flops};
 }
 
 // in: qkv [n, (H + 2 KV) K], first [1]; into: k_cache, v_cache [T_max, KV, K] -> out [n, H K]. attrs.T is n.

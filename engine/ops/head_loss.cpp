@@ -157,6 +157,7 @@ Cost cost(const Graph& g, const Node& n) {
     total.bytes += double(s.M * s.K) * double(size_of(s.a)) + double(s.K * s.N) * double(size_of(s.b)) +
                    double(s.M * s.N) * double(size_of(s.c)) * (s.accumulate ? 2 : 1);
   }
+  if (with_gradient) total.backward_flops = total.flops / 3 * 2;  // two of a chunk's three products
   return total;
 }
 

@@ -22,6 +22,9 @@ struct ValueType {
 struct Cost {
   double flops = 0;
   double bytes = 0;  // read and written, each array once by each kernel
+  // Of flops, those of another pass than the node's:
+  double backward_flops = 0;  // the backward pass's, in a node of the forward pass
+  double again_flops = 0;     // what an earlier node has computed and nobody kept
 };
 
 // A node whose storage is known.
