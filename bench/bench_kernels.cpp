@@ -2,11 +2,15 @@
 // measured in the same run.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <fstream>
+#include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "apps/main.h"
+#include "bench/kernels/layers_of.h"
 #include "bench/kernels/register.h"
 #include "bench/kernels/roofline.h"
 #include "kernels/common/error.h"
@@ -20,24 +24,53 @@ using Fractions = std::map<std::string, double>;
 // A kernel may lose this much of its fraction before --check says so.
 constexpr double kAllowedLoss = 0.05;
 
-// Prints as usual, and keeps each kernel's best fraction over the repetitions.
-class Reporter : public benchmark::ConsoleReporter {
+void save(const std::string& path, const Fractions& fractions) {
+  std::ofstream file(path);
+  file << nlohmann::json(fractions).dump(2) << "\n";
+  file.close();
+  check(bool(file), "cannot write " + path);
+}
+
+// A line a kernel; keeps each one's best fraction over the repetitions, also in the file `output` at once: a
+// run that is stopped has saved what it measured.
+class Reporter : public benchmark::BenchmarkReporter {
  public:
-  Reporter() : ConsoleReporter(OO_Tabular) {}
+  explicit Reporter(std::string output) : output_(std::move(output)) {}
+
+  bool ReportContext(const Context& context) override {
+    PrintBasicContext(&std::cerr, context);
+    fmt::print("{:<52}{:>12}{:>14}{:>9}{:>12}\n", "kernel", "time", "rate", "of roof", "tokens/s");
+    return true;
+  }
 
   void ReportRuns(const std::vector<Run>& runs) override {
-    ConsoleReporter::ReportRuns(runs);
     for (const Run& run : runs) {
-      const auto fraction = run.counters.find(bench::kOfRoof);
-      if (run.run_type != Run::RT_Iteration || fraction == run.counters.end()) continue;
+      if (run.run_type != Run::RT_Iteration) continue;
+      const double fraction = run.counters.at(bench::kOfRoof);
       double& best = fractions_[run.run_name.function_name];
-      best = std::max(best, double(fraction->second));
+      best = std::max(best, fraction);
+      print(run, fraction);
     }
+    if (!output_.empty()) save(output_, fractions_);
   }
 
   const Fractions& fractions() const { return fractions_; }
 
  private:
+  static void print(const Run& run, double fraction) {
+    std::string rate, tokens;
+    for (const auto& [name, unit] : {std::pair("FLOP/s", "FLOP/s"), std::pair("bytes/s", "B/s")}) {
+      const auto found = run.counters.find(name);
+      if (found != run.counters.end()) rate = fmt::format("{:.1f} G{}", found->second / 1e9, unit);
+    }
+    const auto found = run.counters.find("tokens/s");
+    if (found != run.counters.end()) tokens = fmt::format("{:.0f}", double(found->second));
+    fmt::print("{:<52}{:>9.1f} us{:>14}{:>9.3f}{:>12}\n", run.run_name.function_name,
+               run.real_accumulated_time / double(run.iterations) * 1e6, rate, fraction, tokens);
+    std::fflush(stdout);
+  }
+
+  std::string output_;
   Fractions fractions_;
 };
 
@@ -49,13 +82,6 @@ void take_benchmark_flags(std::vector<std::string> flags) {
   argv.push_back(nullptr);
   benchmark::Initialize(&argc, argv.data());
   if (argc > 1) throw Error(std::string("unknown argument ") + argv[1]);
-}
-
-void save(const std::string& path, const Fractions& fractions) {
-  std::ofstream file(path);
-  file << nlohmann::json(fractions).dump(2) << "\n";
-  file.close();
-  check(bool(file), "cannot write " + path);
 }
 
 Fractions load(const std::string& path) {
@@ -71,37 +97,46 @@ Fractions load(const std::string& path) {
   return fractions;
 }
 
-// Compares the kernels that were run with the baseline's.
-void compare(const Fractions& baseline, const Fractions& found) {
-  int compared = 0, slower = 0;
-  for (const auto& [name, fraction] : found) {
-    const auto before = baseline.find(name);
-    if (before == baseline.end()) {
-      fmt::print("not in the baseline: {}\n", name);
+// Compares the kernels that were run with the baseline's, of which each has to be there if `whole`.
+void compare(const Fractions& baseline, const Fractions& found, bool whole) {
+  int compared = 0, slower = 0, missing = 0;
+  for (const auto& [name, before] : baseline) {
+    const auto now = found.find(name);
+    if (now == found.end()) {
+      if (whole) fmt::print("in the baseline, but not measured: {}\n", name);
+      ++missing;
       continue;
     }
     ++compared;
-    if (fraction >= (1 - kAllowedLoss) * before->second) continue;
+    if (now->second >= (1 - kAllowedLoss) * before) continue;
     ++slower;
-    fmt::print("slower: {} reaches {:.3f} of its roof, {:.3f} before\n", name, fraction, before->second);
+    fmt::print("slower: {} reaches {:.3f} of its roof, {:.3f} before\n", name, now->second, before);
   }
   fmt::print("{} kernels compared with the baseline, {} slower\n", compared, slower);
-  check(compared > 0, "no kernel that was run is in the baseline");
+  check(compared > 0, "no kernel that was measured is in the baseline");
   check(slower == 0, fmt::format("{} kernels lost more than {:.0f}%", slower, 100 * kAllowedLoss));
+  check(!whole || missing == 0, fmt::format("{} kernels of the baseline were not measured", missing));
 }
 
-void add_kernels(const std::string& device) {
-  const bool cuda = device != "cpu" && bench::add_cuda_kernels();
-  check(cuda || device != "cuda", "there is no GPU here that this build can use");
-  if (!cuda) bench::add_cpu_kernels();
+std::vector<Config> load_configs(const std::vector<std::string>& paths) {
+  std::vector<Config> configs;
+  for (const std::string& path : paths) configs.push_back(load_config(path));
+  return configs;
+}
+
+void add_kernels(const std::string& device, const std::vector<bench::LayerCase>& layers) {
+  const std::string no_gpu = device == "cpu" ? "the CPU is asked for" : bench::add_cuda_kernels(layers);
+  check(device != "cuda" || no_gpu.empty(), "the GPU cannot be used: " + no_gpu);
+  if (no_gpu.empty()) return;
+  benchmark::AddCustomContext("gpu", "not measured: " + no_gpu);
+  bench::add_cpu_kernels(layers);
 }
 
 // What the card allows the given configs, and then what every card does.
 void print_roofline(const std::string& card, const std::vector<std::string>& paths) {
   check(!paths.empty(),
         "--model needs the configs to count: bench_kernels --model sm_89 --config configs/*.yaml");
-  std::vector<Config> configs;
-  for (const std::string& path : paths) configs.push_back(load_config(path));
+  const std::vector<Config> configs = load_configs(paths);
   for (size_t i = 0; i < configs.size(); ++i) {
     fmt::print("{}\n{}\n", paths[i], bench::roofline(configs[i], bench::card_named(card)));
   }
@@ -122,16 +157,21 @@ int main(int argc, char** argv) {
   app.add_option("--save", output, "write the fractions as a baseline");
   app.add_option("--model", card,
                  "measure nothing: print the least time that a card's rates allow each kernel of a step");
-  app.add_option("--config", configs, "with --model: the configs whose steps are counted");
+  app.add_option(
+      "--config", configs,
+      "configs whose layer is measured too, forward and backward; with --model, whose steps are counted");
   app.allow_extras();
   return run_main(app, argc, argv, [&] {
     if (!card.empty()) return print_roofline(card, configs);
-    take_benchmark_flags(app.remaining());
+    const std::vector<std::string> flags = app.remaining();
+    const bool filtered = std::any_of(flags.begin(), flags.end(), [](const std::string& flag) {
+      return flag.starts_with("--benchmark_filter");
+    });
+    take_benchmark_flags(flags);
     const Fractions before = baseline.empty() ? Fractions() : load(baseline);
-    add_kernels(device);
-    Reporter reporter;
+    add_kernels(device, bench::layers_of(load_configs(configs)));
+    Reporter reporter(output);
     check(benchmark::RunSpecifiedBenchmarks(&reporter) > 0, "no benchmark has such a name");
-    if (!output.empty()) save(output, reporter.fractions());
-    if (!baseline.empty()) compare(before, reporter.fractions());
+    if (!baseline.empty()) compare(before, reporter.fractions(), !filtered);
   });
 }

@@ -50,6 +50,10 @@ if(GENESIS_CUDA)
     # CMake 3.25 does not know that nvcc speaks C++20.
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
     find_package(CUDAToolkit REQUIRED)
+    if(NOT TARGET CUDA::cublasLt)
+      message(FATAL_ERROR "nvcc is here, but cuBLASLt is not beside it: install the toolkit's cuBLAS (NVIDIA's "
+                          "package libcublas-dev-<version>), or build for the CPU alone with -DGENESIS_CUDA=OFF")
+    endif()
   else()
     message(STATUS "nvcc not found: building for the CPU alone")
   endif()

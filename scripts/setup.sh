@@ -12,12 +12,16 @@ libraries=(
   catch2 libbenchmark-dev
 )
 
+sudo=""
+[ "$(id -u)" -eq 0 ] || ! command -v sudo >/dev/null || sudo=sudo
+
 if [ "${1:-}" = --download ]; then
   dir=$(mkdir -p "${2:?setup: --download needs a folder}/partial" && cd "$2" && pwd)
+  $sudo apt-get update -qq
   # As for a system with nothing installed; what comes with a compiler and with the C library is left out.
-  apt-get install -qq -y --no-install-recommends --download-only \
+  $sudo apt-get install -qq -y --no-install-recommends --download-only \
     -o Dir::State::status=/dev/null -o Dir::Cache::archives="$dir" "${libraries[@]}" >/dev/null
-  (cd "$dir" && rm -rf partial lock gcc-*-base_* linux-libc-dev_* libc6* libc-dev-bin_* libcrypt* libgcc* \
+  (cd "$dir" && $sudo rm -rf partial lock gcc-*-base_* linux-libc-dev_* libc6* libc-dev-bin_* libcrypt* libgcc* \
     libstdc++* libgomp* libatomic1_* libquadmath* libitm* lib{a,l,t,ub}san*_* \
     libssl* libkrb5* libk5crypto* libgssapi* libtirpc* libnsl* rpcsvc-proto_* libcom-err2_* libkeyutils*)
   echo "setup: $(find "$dir" -name '*.deb' | wc -l) packages, $(du -sh "$dir" | cut -f 1), in $dir"
@@ -31,10 +35,9 @@ done
 [ ${#missing[@]} -eq 0 ] && exit 0
 
 echo "setup: installing, which can take some minutes: ${missing[*]}"
-sudo=""
-if [ "$(id -u)" -ne 0 ]; then
-  command -v sudo >/dev/null || { echo "setup: not root and no sudo: install these packages first" >&2; exit 1; }
-  sudo=sudo
+if [ "$(id -u)" -ne 0 ] && [ -z "$sudo" ]; then
+  echo "setup: not root and no sudo: install these packages first" >&2
+  exit 1
 fi
 $sudo apt-get update -qq
 $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null

@@ -64,6 +64,6 @@ struct CpuDevice {
 
 }  // namespace
 
-void add_cpu_kernels() { DeviceBenches<CpuDevice>::add("cpu/"); }
+void add_cpu_kernels(const std::vector<LayerCase>& layers) { DeviceBenches<CpuDevice>::add("cpu/", layers); }
 
 }  // namespace genesis::bench

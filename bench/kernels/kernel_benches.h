@@ -40,7 +40,7 @@ struct KernelBench {
 template <class Device>
 class KernelBenches {
  public:
-  std::vector<KernelBench> all() {
+  std::vector<KernelBench> all(const std::vector<LayerCase>& layers) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
       for (const auto& c : kRmsNormBenchCases) rmsnorm(c, dtype);
       for (const auto& c : kSwiGluBenchCases) swiglu(c, dtype);
@@ -53,7 +53,7 @@ class KernelBenches {
     }
     for (const auto& c : grad_norm_bench_cases()) grad_norm(c);
     for (const auto& c : adamw_bench_cases()) adamw(c);
-    for (const auto& c : kLayerBenchCases) layer(c);
+    for (const auto& c : layers) layer(c);
     return std::move(list_);
   }
 
@@ -192,7 +192,7 @@ class KernelBenches {
                         layer->forward();
                         layer->backward();
                       },
-                      0, layer->flops(), double(c.rows())};
+                      0, flops(c), double(c.rows())};
     });
   }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "kernels/attention/attention_cases.h"
 #include "kernels/matmul/matmul.h"
@@ -13,19 +14,18 @@
 namespace genesis::bench {
 
 struct LayerCase {
-  const char* name;
+  std::string name;
   int64_t B, T, D, H, KV, K, F;
 
   int64_t rows() const { return B * T; }
 };
 
-// Of the configs with these names, a micro-batch.
-inline constexpr LayerCase kLayerBenchCases[] = {
-    {"quickstart", 4, 256, 192, 3, 3, 64, 512},
-    {"genesis_1b", 4, 2048, 1536, 12, 6, 128, 4736},
-    {"genesis_1b_run1", 4, 2048, 2048, 16, 4, 128, 5632},
-    {"nano_1b", 4, 2048, 1536, 16, 2, 128, 4608},
-};
+// Of its products and of attention's causal half, forward and backward.
+inline double flops(const LayerCase& c) {
+  const double products = double(c.D) * double((c.H + 2 * c.KV) * c.K + c.H * c.K + 3 * c.F);
+  const double attention = 2. * double(c.B * c.H * c.T) * double(c.T * c.K);  // forward
+  return 3 * 2. * double(c.rows()) * products + 3.5 * attention;
+}
 
 // y = x W^T, W [out, in], and its gradients.
 template <class Device>
@@ -44,8 +44,7 @@ class Linear {
                             .a = dtype,
                             .b = dtype,
                             .c = DType::f32,
-                            .accumulate = true})),
-        flops_(6. * double(rows) * double(in) * double(out)) {
+                            .accumulate = true})) {
     weight_.fill_normal(1, 0, 0, 0.02);
     d_weight_.fill(0);
   }
@@ -55,12 +54,10 @@ class Linear {
     dw_(dy.data(), x.data(), d_weight_.data());
     dx_(dy.data(), weight_.data(), dx.data());
   }
-  double flops() const { return flops_; }  // of its three products
 
  private:
   Buffer weight_, d_weight_;
   std::function<void(const void*, const void*, void*)> y_, dx_, dw_;
-  double flops_;
 };
 
 // The arrays are those of the ops' problems; where an op's output is the next one's input, they share it.
@@ -70,9 +67,9 @@ class Layer {
   Layer(const LayerCase& c, DType dtype)
       : attn_norm_(norm(c, dtype)),
         ffn_norm_(norm(c, dtype)),
-        attention_({c.name, c.B, c.T, c.H, c.KV, c.K}, dtype, Device::memory()),
-        rope_({c.name, c.rows(), c.H, c.KV, c.K}, dtype, Device::memory()),
-        swiglu_({c.name, c.rows(), c.F}, dtype, Device::memory()),
+        attention_({"", c.B, c.T, c.H, c.KV, c.K}, dtype, Device::memory()),
+        rope_({"", c.rows(), c.H, c.KV, c.K}, dtype, Device::memory()),
+        swiglu_({"", c.rows(), c.F}, dtype, Device::memory()),
         branch_(dtype, c.rows() * c.D, Device::memory()),
         qkv_(c.rows(), c.D, (c.H + 2 * c.KV) * c.K, dtype),
         out_(c.rows(), c.H * c.K, c.D, dtype),
@@ -115,16 +112,9 @@ class Layer {
     Device::rmsnorm_backward(a);
   }
 
-  // Of its products and of attention's causal half.
-  double flops() const {
-    return qkv_.flops() + out_.flops() + gate_up_.flops() + down_.flops() + attention_.forward_flops() +
-           attention_.backward_flops();
-  }
-
  private:
   static RmsNormProblem norm(const LayerCase& c, DType dtype) {
-    return {
-        {c.name, c.rows(), c.D}, dtype, Device::rmsnorm_backward_workspace(c.rows(), c.D), Device::memory()};
+    return {{"", c.rows(), c.D}, dtype, Device::rmsnorm_backward_workspace(c.rows(), c.D), Device::memory()};
   }
   Rope rotation(const Buffer& qkv, bool inverse) const {
     Rope a = rope_.rope();

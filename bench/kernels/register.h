@@ -3,6 +3,8 @@
 
 #include <benchmark/benchmark.h>
 
+#include <chrono>
+
 #include "bench/kernels/kernel_benches.h"
 
 namespace genesis::bench {
@@ -10,6 +12,10 @@ namespace genesis::bench {
 // The counter that a baseline holds: what a kernel reaches, as a fraction of what a large copy or, where
 // matrix products bound it, a large product of its type reaches in the same run. Above 1 where a cache helps.
 inline constexpr const char* kOfRoof = "of_roof";
+
+// A call is timed for so long, but at least and at most so often.
+inline constexpr double kSecondsABench = 0.2;
+inline constexpr size_t kFewestCalls = 5, kMostCalls = 1000;
 
 // Beyond what KernelBenches asks of it, Device has
 //   double seconds(call)             how long a call takes, once
@@ -19,68 +25,62 @@ inline constexpr const char* kOfRoof = "of_roof";
 template <class Device>
 class DeviceBenches {
  public:
-  static void add(const std::string& prefix) {
-    for (auto& bench : KernelBenches<Device>().all()) {
-      benchmark::RegisterBenchmark((prefix + bench.name).c_str(), [bench](benchmark::State& state) {
-        run(state, bench);
-      })->UseManualTime();
+  static void add(const std::string& prefix, const std::vector<LayerCase>& layers) {
+    for (auto& bench : KernelBenches<Device>().all(layers)) {
+      // One iteration of Google Benchmark's: it would give the fastest kernels thousands, each with a flush.
+      benchmark::RegisterBenchmark((prefix + bench.name).c_str(),
+                                   [bench](benchmark::State& state) { run(state, bench); })
+          ->UseManualTime()
+          ->Iterations(1);
     }
   }
 
  private:
   static void run(benchmark::State& state, const KernelBench& bench) {
-    const Prepared& kernel = prepared(bench);
+    const Prepared kernel = bench.prepare();
     const bool product = kernel.flops > 0;
-    kernel.call();
-    std::vector<double> seconds;
+    double seconds = 0;
     for (auto _ : state) {
-      seconds.push_back(Device::seconds(kernel.call));
-      state.SetIterationTime(seconds.back());
+      seconds = time_of(kernel.call);
+      state.SetIterationTime(seconds);
     }
-    const double reached = rate(kernel, seconds);
+    const double reached = (product ? kernel.flops : kernel.bytes) / seconds;
     state.counters[product ? "FLOP/s" : "bytes/s"] = reached;
     state.counters[kOfRoof] = reached / (product ? product_roof(bench.dtype) : copy_roof());
-    if (kernel.tokens > 0) state.counters["tokens/s"] = kernel.tokens / Device::typical(seconds);
+    if (kernel.tokens > 0) state.counters["tokens/s"] = kernel.tokens / seconds;
   }
 
-  // Google Benchmark asks for a benchmark several times in a row, with more and more iterations: its arrays
-  // are made once, and given back before the next one's.
-  static const Prepared& prepared(const KernelBench& bench) {
-    static std::string name;
-    static Prepared kernel;
-    if (name != bench.name) {
-      kernel = {};
-      kernel = bench.prepare();
-      name = bench.name;
-    }
-    return kernel;
-  }
-
-  static double rate(const Prepared& p, const std::vector<double>& seconds) {
-    return (p.flops > 0 ? p.flops : p.bytes) / Device::typical(seconds);
-  }
-  static double roof(const Prepared& p) {
+  // Of one call, after one that is not counted.
+  static double time_of(const std::function<void()>& call) {
+    using Clock = std::chrono::steady_clock;
+    call();
     std::vector<double> seconds;
-    for (int i = 0; i < 20; ++i) seconds.push_back(Device::seconds(p.call));
-    return rate(p, seconds);
+    const auto end = Clock::now() + std::chrono::duration<double>(kSecondsABench);
+    while (seconds.size() < kFewestCalls || (seconds.size() < kMostCalls && Clock::now() < end)) {
+      seconds.push_back(Device::seconds(call));
+    }
+    return Device::typical(seconds);
   }
   static double copy_roof() {
-    static const double measured = roof(Device::copy());
+    static const double measured = [] {
+      const Prepared copy = Device::copy();
+      return copy.bytes / time_of(copy.call);
+    }();
     return measured;
   }
   static double product_roof(DType dtype) {
-    static const double f32 = roof(large_product(DType::f32)), bf16 = roof(large_product(DType::bf16));
+    static const double f32 = large_product(DType::f32), bf16 = large_product(DType::bf16);
     return dtype == DType::f32 ? f32 : bf16;
   }
-  static Prepared large_product(DType dtype) {
-    const auto p =
-        std::make_shared<MatMulProblem>(Device::large_product(dtype), dtype, dtype, Device::memory());
-    const auto product = Device::matmul(p->shape);
-    return {[p, product] { product(p->a.data(), p->b.data(), p->c.data()); }, 0, p->flops()};
+  static double large_product(DType dtype) {
+    const MatMulProblem p(Device::large_product(dtype), dtype, dtype, Device::memory());
+    const auto product = Device::matmul(p.shape);
+    return p.flops() / time_of([&] { product(p.a.data(), p.b.data(), p.c.data()); });
   }
 };
 
-void add_cpu_kernels();   // cpu.cpp
-bool add_cuda_kernels();  // cuda/cuda.cpp; false where there is no GPU, or the build has no CUDA
+void add_cpu_kernels(const std::vector<LayerCase>& layers);  // cpu.cpp
+// Returns why there are none: no GPU, a driver that is too old, a build without CUDA. Empty: they are added.
+std::string add_cuda_kernels(const std::vector<LayerCase>& layers);  // cuda/cuda.cpp
 
 }  // namespace genesis::bench

@@ -74,7 +74,9 @@ Preference preference() {
 }
 
 std::string text(const MatMulShape& s) {
-  return fmt::format("[{}, {}] x [{}, {}] in {}", s.M, s.K, s.K, s.N, name_of(s.a));
+  return fmt::format("C[{}, {}] {} {}A {}B over {} terms, A and B {}, C {}", s.M, s.N,
+                     s.accumulate ? "+=" : "=", s.transpose_a ? "transposed " : "",
+                     s.transpose_b ? "transposed " : "", s.K, name_of(s.a), name_of(s.c));
 }
 
 }  // namespace
@@ -109,8 +111,8 @@ MatMul::MatMul(const MatMulShape& s, const BlasLt& library) : state_(std::make_u
   const cublasStatus_t status =
       cublasLtMatmulAlgoGetHeuristic(state.handle, state.operation.get(), state.b.get(), state.a.get(),
                                      state.c.get(), state.c.get(), preference().get(), 1, &best, &found);
-  check(status == CUBLAS_STATUS_SUCCESS && found == 1,
-        "cuBLASLt has no algorithm for " + text(s) + ": " + cublasLtGetStatusString(status));
+  check(status == CUBLAS_STATUS_SUCCESS && found == 1 && best.state == CUBLAS_STATUS_SUCCESS,
+        "cuBLASLt has no algorithm for " + text(s) + " (" + cublasLtGetStatusString(status) + ")");
   state.algorithm = best.algo;
 }
 
@@ -123,9 +125,12 @@ const MatMulShape& MatMul::shape() const { return state_->shape; }
 void MatMul::operator()(const void* a, const void* b, void* c, void* workspace, Stream stream) const {
   const State& s = *state_;
   const float one = 1.f, beta = s.shape.accumulate ? 1.f : 0.f;
-  ok(cublasLtMatmul(s.handle, s.operation.get(), &one, b, s.b.get(), a, s.a.get(), &beta, c, s.c.get(), c,
-                    s.c.get(), &s.algorithm, workspace, kMatMulWorkspace, cuda_stream(stream)),
-     "cublasLtMatmul");
+  const cublasStatus_t status =
+      cublasLtMatmul(s.handle, s.operation.get(), &one, b, s.b.get(), a, s.a.get(), &beta, c, s.c.get(), c,
+                     s.c.get(), &s.algorithm, workspace, kMatMulWorkspace, cuda_stream(stream));
+  if (status != CUBLAS_STATUS_SUCCESS) {
+    throw Error("cublasLtMatmul of " + text(s.shape) + ": " + cublasLtGetStatusString(status));
+  }
 }
 
 }  // namespace genesis::cuda

@@ -31,21 +31,28 @@ struct Launch {
   const char* name = "";  // for errors and reports
 };
 
+// Throws genesis::Error for a grid or a block that no GPU takes.
+void check_launch(const Launch& l);
+
 // Runs kernel(args...) by every thread. On a GPU it is queued on the stream; on the host it has run when
 // launch returns, inside the open simt::Session. Throws genesis::Error if the launch is refused, and on the
 // host also for what the session found wrong in the kernel.
 template <class... P>
 void launch(void (*kernel)(P...), const Launch& l, std::type_identity_t<P>... args) {
   if (l.grid.x == 0 || l.grid.y == 0 || l.grid.z == 0) return;
+  check_launch(l);
 #ifdef __CUDACC__
   constexpr size_t kWithoutAsking = 48 * 1024;
   if (l.shared_bytes > kWithoutAsking) {
     check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(l.shared_bytes)),
                "shared memory of", l.name);
   }
-  const dim3 grid(unsigned(l.grid.x), unsigned(l.grid.y), unsigned(l.grid.z));
-  kernel<<<grid, unsigned(l.block), l.shared_bytes, cuda_stream(l.stream)>>>(args...);
-  check_cuda(cudaGetLastError(), "launch of", l.name);
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(unsigned(l.grid.x), unsigned(l.grid.y), unsigned(l.grid.z));
+  config.blockDim = dim3(unsigned(l.block));
+  config.dynamicSmemBytes = l.shared_bytes;
+  config.stream = cuda_stream(l.stream);
+  check_cuda(cudaLaunchKernelEx(&config, kernel, args...), "launch of", l.name);
 #else
   const auto body = [&] { kernel(args...); };
   host::run({l.name,

@@ -119,13 +119,15 @@ bool has_its_own_device_code(const std::string& path) {
   return path.starts_with("kernels/simt/") || path.starts_with("kernels/ptx/");
 }
 
-// Every .cu file outside kernels/simt and kernels/ptx and every header that one of them includes, those two
+// Every .cu file of kernels and bench outside kernels/simt and kernels/ptx, and every header that one of them includes, those two
 // folders' left out: path and text.
 std::vector<std::pair<std::string, std::string>> device_sources() {
   const fs::path root = GENESIS_SOURCE_DIR;
   std::vector<std::string> paths;
-  for (const auto& entry : fs::recursive_directory_iterator(root / "kernels")) {
-    if (entry.path().extension() == ".cu") paths.push_back(fs::relative(entry.path(), root).string());
+  for (const char* room : {"kernels", "bench"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(root / room)) {
+      if (entry.path().extension() == ".cu") paths.push_back(fs::relative(entry.path(), root).string());
+    }
   }
   std::set<std::string> seen;
   std::vector<std::pair<std::string, std::string>> sources;
@@ -158,7 +160,7 @@ TEST_CASE("kernels reach the GPU through simt and ptx alone") {
   }
   // What is looked at: the kernels, their CUDA headers, and what those share with the CPU's version.
   for (const char* path : {"kernels/attention/attention_dkv.cu", "kernels/attention/attention_tile_cuda.h",
-                           "kernels/rmsnorm/rmsnorm.h", "kernels/common/bf16.h"}) {
+                           "kernels/rmsnorm/rmsnorm.h", "kernels/common/bf16.h", "bench/kernels/cuda/read.cu"}) {
     CHECK(paths.contains(path));
   }
 }

@@ -125,14 +125,15 @@ struct CudaDevice {
 
 }  // namespace
 
-bool add_cuda_kernels() {
+std::string add_cuda_kernels(const std::vector<LayerCase>& layers) {
   int devices = 0;
-  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) return false;
+  const cudaError_t e = cudaGetDeviceCount(&devices);
+  if (e != cudaSuccess) return cudaGetErrorString(e);
   cudaDeviceProp properties;
   check_cuda(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties");
   benchmark::AddCustomContext("gpu", properties.name);
-  DeviceBenches<CudaDevice>::add("cuda/");
-  return true;
+  DeviceBenches<CudaDevice>::add("cuda/", layers);
+  return "";
 }
 
 }  // namespace genesis::bench

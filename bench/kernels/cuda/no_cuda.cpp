@@ -3,6 +3,6 @@
 
 namespace genesis::bench {
 
-bool add_cuda_kernels() { return false; }
+std::string add_cuda_kernels(const std::vector<LayerCase>&) { return "this build is without CUDA"; }
 
 }  // namespace genesis::bench

@@ -1,5 +1,4 @@
 #include "bench/kernels/cuda/read.h"
-
 #include "kernels/simt/simt.h"
 
 namespace genesis::bench {

@@ -24,19 +24,6 @@ Worker& worker() {
   return w;
 }
 
-void check_shape(const LaunchShape& s, const SessionOptions& o) {
-  const std::string kernel = "kernel " + std::string(s.name) + ": ";
-  check(s.block > 0 && s.block % 32 == 0 && s.block <= 1024,
-        kernel + "a block of " + std::to_string(s.block) + " threads: expected a multiple of 32 up to 1024");
-  check(s.grid[0] > 0 && s.grid[0] < int64_t(1) << 31 && s.grid[1] > 0 && s.grid[1] < 65536 &&
-            s.grid[2] > 0 && s.grid[2] < 65536,
-        kernel + fmt::format("a grid of {} x {} x {} blocks: at most 2^31 - 1 x 65535 x 65535", s.grid[0],
-                             s.grid[1], s.grid[2]));
-  check(s.shared_bytes <= o.shared_limit, kernel + std::to_string(s.shared_bytes) +
-                                              " bytes of shared memory a block, over the limit of " +
-                                              std::to_string(o.shared_limit));
-}
-
 std::vector<int64_t> block_order(int64_t blocks, const SessionOptions& o) {
   std::vector<int64_t> order(static_cast<size_t>(blocks));
   std::iota(order.begin(), order.end(), 0);
@@ -51,7 +38,9 @@ void run(const LaunchShape& shape, const Body& body) {
   check(open_session != nullptr,
         "kernel " + std::string(shape.name) + " was launched with no simt::Session open");
   const SessionOptions& options = open_session->options();
-  check_shape(shape, options);
+  check(shape.shared_bytes <= options.shared_limit,
+        fmt::format("kernel {}: {} bytes of shared memory a block, over the limit of {}", shape.name,
+                    shape.shared_bytes, options.shared_limit));
   LaunchReport report;
   report.name = shape.name;
   report.kernel = shape.kernel;
