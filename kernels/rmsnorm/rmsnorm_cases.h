@@ -23,7 +23,10 @@ inline constexpr RmsNormCase kRmsNormCases[] = {
     {"odd width", 33, 1000},
     {"large eps", 4, 48, true, 0.5f},
     {"1B width", 9, 1536},
+    {"widest of a warp", 9, 2048},
     {"widest", 3, 8192},
+    {"several rows a warp", 2101, 264},  // on CUDA: 2 forward, 3 backward, the last warp's fewer
+    {"several rows a block", 300, 17},   // where a block takes a row at a time
 };
 
 inline constexpr RmsNormCase kRmsNormBenchCases[] = {

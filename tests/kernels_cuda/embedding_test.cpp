@@ -23,6 +23,7 @@ TEST_CASE("embedding: the CUDA kernels agree with the reference") {
         cuda::embedding_backward(p.backward(), {});
         simt::finish();
         for (const auto& r : expected) CHECK(mismatch(r) == "");
+        CHECK(p.workspace.guard_intact());
         if (!bits.empty()) CHECK(p.d_table.to_double() == bits);  // in every order
         bits = p.d_table.to_double();
       });
