@@ -26,6 +26,8 @@ inline constexpr CrossEntropyCase kCrossEntropyCases[] = {
     {"padded vocabulary", 7, 4001, 4096},
     {"z-loss", 8, 500, 512, 1e-2f, 4},
     {"peaked", 8, 512, 512, 0.f, 0, 30.0},
+    {"some accesses a thread", 2, 12290, 12296},
+    {"1B vocabulary", 2, 49152, 49152, 1e-3f},
     {"a large vocabulary", 2, 129280, 129280},
 };
 

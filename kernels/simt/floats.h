@@ -103,13 +103,18 @@ __device__ inline void store_tile(float* tile, const float (&x)[8], Site site = 
   }
 }
 
-template <Cache cache = Cache::normal>
-__device__ inline void store_tile(bf16* tile, const float (&x)[8], Site site = Site::current()) {
+// The lane's elements of a tile rounded to bf16, exchanged for its eight.
+__device__ inline Vec<uint32_t, 4> eight_bf16(const float (&x)[8], Site site = Site::current()) {
   Vec<uint32_t, 4> v;
 #pragma unroll
   for (int i = 0; i < 4; ++i) v[i] = ptx::pack_bf16(x[2 * i], x[2 * i + 1]);
   swap_halves(v.v, site);
-  store_vec<cache>(reinterpret_cast<uint32_t*>(tile + eight_of_lane()), v, site);
+  return v;
+}
+
+template <Cache cache = Cache::normal>
+__device__ inline void store_tile(bf16* tile, const float (&x)[8], Site site = Site::current()) {
+  store_vec<cache>(reinterpret_cast<uint32_t*>(tile + eight_of_lane()), eight_bf16(x, site), site);
 }
 
 // By its bits: the name std::isfinite means different functions to the two compilers.

@@ -1,5 +1,7 @@
 // What memory-bound kernels move, held to what they have to: counted at the training shapes of configs/, with
 // few rows where a kernel does the same for each.
+#include <tuple>
+
 #include "kernels/adamw/adamw_cases.h"
 #include "kernels/cross_entropy/cross_entropy_cases.h"
 #include "kernels/elementwise/elementwise_cases.h"
@@ -97,10 +99,22 @@ TEST_CASE("traffic: swiglu") {
   }
 }
 
+// Logits that a row reads twice: what registers and shared memory do not hold of it. Each also reads its
+// target's, once more.
 TEST_CASE("traffic: cross_entropy") {
-  for (const int64_t V : {49152, 129280}) {
-    const CrossEntropyProblem p({"", 3, V, V}, DType::bf16, DType::bf16, simt::kDeviceMemory);
-    check_traffic("V = " + std::to_string(V), p.bytes(), [&] { cuda::cross_entropy(p.args(), {}); });
+  for (const auto& [V, logits, again] :
+       {std::tuple(49152, DType::bf16, 0), std::tuple(129280, DType::bf16, 0),
+        std::tuple(49152, DType::f32, 0), std::tuple(129280, DType::f32, 129280 - 65536)}) {
+    const CrossEntropyProblem p({"", 3, V, V}, logits, DType::bf16, simt::kDeviceMemory);
+    const double bytes = p.bytes() + double(p.c.rows) * again * double(size_of(logits));
+    check_traffic("V = " + std::to_string(V) + ", " + name_of(logits), bytes,
+                  [&] { cuda::cross_entropy(p.args(), {}); });
+    simt::Session session({.check_races = false, .workers = 2});
+    cuda::cross_entropy(p.args(), {});
+    simt::finish();
+    const simt::BufferCount read = session.report("cross_entropy").buffer(p.logits.data());
+    CHECK(read.distinct_read == p.c.rows * V * int64_t(size_of(logits)) / 32);
+    CHECK(read.read == p.c.rows * ((V + again) * int64_t(size_of(logits)) / 32 + 1));
   }
 }
 
@@ -141,7 +155,8 @@ TEST_CASE("traffic: add, scale, zero, cast") {
     check_traffic("zero", p.array_bytes(), [&] { cuda::zero(p.zero(), {}); });
     for (const DType to : {DType::f32, DType::bf16}) {
       const Buffer y(to, p.n, simt::kDeviceMemory);
-      check_traffic(std::string("cast to ") + name_of(to), p.cast_bytes(to), [&] { cuda::cast(p.cast(y), {}); });
+      check_traffic(std::string("cast to ") + name_of(to), p.cast_bytes(to),
+                    [&] { cuda::cast(p.cast(y), {}); });
     }
   }
 }
