@@ -24,6 +24,7 @@ struct CpuDevice {
   static constexpr auto rope = cpu::rope;
   static constexpr auto attention_forward = cpu::attention_forward;
   static constexpr auto attention_backward = cpu::attention_backward;
+  static constexpr auto attention_cached = cpu::attention_cached;
   static constexpr auto attention_forward_workspace = cpu::attention_forward_workspace;
   static constexpr auto attention_backward_workspace = cpu::attention_backward_workspace;
   static constexpr auto add = cpu::add;

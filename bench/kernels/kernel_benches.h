@@ -49,6 +49,7 @@ class KernelBenches {
       for (const int64_t n : kElementwiseBenchCases) elementwise(n, dtype);
       for (const auto& c : kRopeBenchCases) rope(c, dtype);
       for (const auto& c : kAttentionBenchCases) attention(c, dtype);
+      for (const auto& c : kAttentionCachedBenchCases) attention_cached(c, dtype);
       for (const auto& c : kMatMulBenchCases) matmul(c, dtype);
     }
     for (const auto& c : grad_norm_bench_cases()) grad_norm(c);
@@ -157,6 +158,17 @@ class KernelBenches {
     add("attention_backward", c.name, dtype, largest_array, [problem] {
       const auto p = problem();
       return Prepared{[p] { Device::attention_backward(p->backward()); }, 0, p->backward_flops()};
+    });
+  }
+
+  void attention_cached(const AttentionCase& c, DType dtype) {
+    add("attention_cached", c.name, dtype, c.T * (c.H + 2 * c.KV) * c.K, [c, dtype] {
+      const auto p = std::make_shared<AttentionProblem>(c, dtype, Device::memory());
+      const auto cache = std::make_shared<AttentionCache>(*p, Device::memory());
+      cache->k.fill_normal(1, 0);
+      cache->v.fill_normal(1, 1);
+      const AttentionCached step = cache->step(c.T - 1, 1);
+      return Prepared{[p, cache, step] { Device::attention_cached(step); }, cache->last_step_bytes()};
     });
   }
 

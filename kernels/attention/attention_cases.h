@@ -36,9 +36,22 @@ inline constexpr AttentionCase kAttentionCases[] = {
 };
 
 inline constexpr AttentionCase kAttentionBenchCases[] = {
-    {"quickstart", 8, 256, 5, 1, 64},    {"T 512", 4, 512, 6, 3, 64},
-    {"T 1024", 2, 1024, 6, 3, 64},       {"documents", 4, 512, 6, 3, 64, 100},
-    {"genesis_1b", 1, 2048, 12, 6, 128}, {"genesis_1b_run1", 1, 2048, 16, 4, 128},
+    {"quickstart", 8, 256, 5, 1, 64},
+    {"T 512", 4, 512, 6, 3, 64},
+    {"T 1024", 2, 1024, 6, 3, 64},
+    {"documents", 4, 512, 6, 3, 64, 100},
+    {"one of genesis_1b", 1, 2048, 12, 6, 128},
+    // Micro-batches of training.
+    {"genesis_1b", 4, 2048, 12, 6, 128},
+    {"genesis_1b_run1", 4, 2048, 16, 4, 128},
+    {"nano_1b", 4, 2048, 16, 2, 128},
+};
+
+// Of generation: the last of T tokens.
+inline constexpr AttentionCase kAttentionCachedBenchCases[] = {
+    {"quickstart", 1, 256, 5, 1, 64},
+    {"genesis_1b", 1, 2048, 12, 6, 128},
+    {"nano_1b", 1, 2048, 16, 2, 128},
 };
 
 // One case's arrays. The forward's outputs are the backward's inputs: run forward() first.
@@ -120,6 +133,10 @@ struct AttentionCache {
             .v_cache = v.data(),
             .out = row(p.out, p.c.H * p.c.K)};
   }
+
+  // Bytes of a step of one token, the last: the cache read once; the token's own row, which goes into the
+  // cache, and its output are as nothing beside it.
+  double last_step_bytes() const { return double(2 * p.c.T * width) * size_of(p.shape.dtype); }
 
   // Whether the keys and values of all tokens are in the cache, and nothing behind them.
   bool holds_all() const {

@@ -116,6 +116,17 @@ TEST_CASE("attention: CUDA blocks share the query heads of a key head, evenly or
   check_results(p);
 }
 
+// dk and dv look for their queries among 32 tiles at a time.
+TEST_CASE("attention: a CUDA sequence of more than 32 tiles") {
+  for (const int64_t document : {0, 700}) {
+    INFO("documents of " << document);
+    simt::Session session({.check_races = false, .count = false});
+    const AttentionProblem p = problem({"33 tiles", 1, 2050, 1, 1, 8, document}, DType::bf16);
+    run(p);
+    check_results(p);
+  }
+}
+
 TEST_CASE("attention: the CUDA kernels take any first key a row, not only those of documents") {
   simt::Session session;
   const AttentionProblem p = problem({"any positions", 1, 200, 2, 1, 16, 1}, DType::bf16);

@@ -84,6 +84,7 @@ struct CudaDevice {
   static constexpr auto rope = on_own_stream<cuda::rope>;
   static constexpr auto attention_forward = on_own_stream<cuda::attention_forward>;
   static constexpr auto attention_backward = on_own_stream<cuda::attention_backward>;
+  static constexpr auto attention_cached = on_own_stream<cuda::attention_cached>;
   static constexpr auto attention_forward_workspace = cuda::attention_forward_workspace;
   static constexpr auto attention_backward_workspace = cuda::attention_backward_workspace;
   static constexpr auto add = on_own_stream<cuda::add>;
