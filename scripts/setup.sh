@@ -15,8 +15,17 @@ libraries=(
 sudo=""
 [ "$(id -u)" -eq 0 ] || ! command -v sudo >/dev/null || sudo=sudo
 
+case "${1:-}" in
+  --download)
+    if [ $# -ne 2 ] || [ -z "$2" ]; then
+      echo "setup: --download takes a folder, and nothing else" >&2
+      exit 2
+    fi
+    ;;
+  -*) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0" >&2; exit 2 ;;  # apt-get would take it for its own
+esac
 if [ "${1:-}" = --download ]; then
-  dir=$(mkdir -p "${2:?setup: --download needs a folder}/partial" && cd "$2" && pwd)
+  dir=$(mkdir -p "$2/partial" && cd "$2" && pwd)
   $sudo apt-get update -qq
   # As for a system with nothing installed; what comes with a compiler and with the C library is left out.
   $sudo apt-get install -qq -y --no-install-recommends --download-only \
