@@ -46,7 +46,12 @@ class Reporter : public benchmark::BenchmarkReporter {
   void ReportRuns(const std::vector<Run>& runs) override {
     for (const Run& run : runs) {
       if (run.run_type != Run::RT_Iteration) continue;
-      const double fraction = run.counters.at(bench::kOfRoof);
+      const auto found = run.counters.find(bench::kOfRoof);
+      if (found == run.counters.end()) {  // it said why on its way
+        ++failed_;
+        continue;
+      }
+      const double fraction = found->second;
       double& best = fractions_[run.run_name.function_name];
       best = std::max(best, fraction);
       print(run, fraction);
@@ -55,6 +60,7 @@ class Reporter : public benchmark::BenchmarkReporter {
   }
 
   const Fractions& fractions() const { return fractions_; }
+  int failed() const { return failed_; }
 
  private:
   static void print(const Run& run, double fraction) {
@@ -72,6 +78,7 @@ class Reporter : public benchmark::BenchmarkReporter {
 
   std::string output_;
   Fractions fractions_;
+  int failed_ = 0;
 };
 
 void take_benchmark_flags(std::vector<std::string> flags) {
@@ -88,7 +95,8 @@ Fractions load(const std::string& path) {
   std::ifstream file(path);
   check(bool(file), "cannot read the baseline " + path);
   const auto json = nlohmann::json::parse(file, nullptr, false);
-  check(json.is_object(), path + " is not a baseline: expected what --save wrote, a JSON object of numbers");
+  check(json.is_object() && !json.empty(),
+        path + " is not a baseline: expected what --save wrote, a JSON object of numbers");
   Fractions fractions;
   for (const auto& [name, fraction] : json.items()) {
     check(fraction.is_number(), path + ": " + name + " is not a number");
@@ -173,5 +181,6 @@ int main(int argc, char** argv) {
     Reporter reporter(output);
     check(benchmark::RunSpecifiedBenchmarks(&reporter) > 0, "no benchmark has such a name");
     if (!baseline.empty()) compare(before, reporter.fractions(), !filtered);
+    check(reporter.failed() == 0, fmt::format("{} kernels could not be measured", reporter.failed()));
   });
 }

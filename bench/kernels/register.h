@@ -2,8 +2,11 @@
 #pragma once
 
 #include <benchmark/benchmark.h>
+#include <fmt/format.h>
 
 #include <chrono>
+#include <cstdio>
+#include <exception>
 
 #include "bench/kernels/kernel_benches.h"
 
@@ -29,7 +32,15 @@ class DeviceBenches {
     for (auto& bench : KernelBenches<Device>().all(layers)) {
       // One iteration of Google Benchmark's: it would give the fastest kernels thousands, each with a flush.
       benchmark::RegisterBenchmark((prefix + bench.name).c_str(),
-                                   [bench](benchmark::State& state) { run(state, bench); })
+                                   [bench, name = prefix + bench.name](benchmark::State& state) {
+                                     // One that fails does not take the others' results with it.
+                                     try {
+                                       run(state, bench);
+                                     } catch (const std::exception& e) {
+                                       fmt::print(stderr, "{}: {}\n", name, e.what());
+                                       state.SkipWithError(e.what());
+                                     }
+                                   })
           ->UseManualTime()
           ->Iterations(1);
     }
