@@ -10,6 +10,11 @@
 set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd) || exit
 
+refuse() {
+  echo "gpu_check: $*" >&2
+  exit 2
+}
+
 output=$root/build-gpu/report packages="" baseline=""
 while [ $# -gt 0 ]; do
   case "$1:${2:-}" in
@@ -20,7 +25,14 @@ while [ $# -gt 0 ]; do
   esac
   shift 2
 done
+[ -z "$packages" ] || compgen -G "$packages/*.deb" >/dev/null || refuse "no .deb files in $packages"
 mkdir -p -- "$output" && output=$(realpath -e -- "$output") && cd "$root" || exit 2
+# A second run beside this one would spoil both. The parts do not inherit the lock, so that nothing that
+# outlives this script holds it.
+mkdir -p build-gpu && exec 9>build-gpu/gpu_check.lock || exit 2
+if command -v flock >/dev/null; then
+  flock -n 9 || refuse "another run is at work in $root/build-gpu"
+fi
 report=$output/report.txt
 : >"$report" || exit 2
 if [ -n "$baseline" ]; then  # this run's bench.json may take its place
@@ -41,7 +53,7 @@ part() {
     failed=1
     return 1
   fi
-  timeout --kill-after=5 "$limit" "$@" >"$output/$name.log" 2>&1
+  timeout --kill-after=5 "$limit" "$@" >"$output/$name.log" 2>&1 9>&-
   result=$?
   case $result in
     0) say "$(printf '%-10s passed in %3d s' "$name" $((SECONDS - began)))" ;;
@@ -68,22 +80,24 @@ say "$(nproc) cores, $(uname -sr), $(sed -n 's/^PRETTY_NAME=//p' /etc/os-release
 for dir in /usr/local/cuda/bin /usr/local/nvidia/bin /opt/cuda/bin; do
   [ -d "$dir" ] && PATH=$PATH:$dir
 done
-capability=""
+capabilities=""
 if need nvidia-smi "the GPU's driver"; then
-  say "$(nvidia-smi --query-gpu=name,driver_version,memory.total,compute_cap --format=csv,noheader 2>&1 | head -n 1)"
-  capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -dc 0-9)
+  say "$(timeout 30 nvidia-smi --query-gpu=name,driver_version,memory.total,compute_cap --format=csv,noheader 2>&1)"
+  # Of all GPUs, each once: CUDA need not take the first that is listed.
+  capabilities=$(timeout 30 nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null |
+    sed -nE 's/^ *([0-9]+)\.([0-9]+) *$/\1\2-real/p' | sort -u | paste -s -d ';')
 fi
 tools=1
 need nvcc "CUDA Toolkit 12.4 or newer, on the PATH or in /usr/local/cuda" && say "$(nvcc --version | tail -n 2 | head -n 1)"
 for tool in nvcc cmake ninja g++; do command -v $tool >/dev/null || tools=0; done
 for tool in cmake ninja g++; do need $tool "the build"; done
-if [ -z "$capability" ]; then
+if [ -z "$capabilities" ]; then
   say "the GPU's compute capability is not known: building for sm_90, and running nothing"
   failed=1
 fi
 
 library_dirs=()
-options=(-DGENESIS_CUDA_ARCHITECTURES="${capability:-90}-real" -DGENESIS_GPU_TESTS=ON)
+options=(-DGENESIS_CUDA_ARCHITECTURES="${capabilities:-90-real}" -DGENESIS_GPU_TESTS=ON)
 if [ -n "$packages" ]; then
   prefix=$PWD/build-gpu/packages
   mkdir -p "$prefix"
@@ -127,7 +141,7 @@ else
   failed=1
 fi
 
-if [ $built -eq 1 ] && [ -n "$capability" ]; then
+if [ $built -eq 1 ] && [ -n "$capabilities" ]; then
   tests=build-gpu/bin/tests_kernels_gpu
   part tests 150 ctest --test-dir build-gpu -R '^gpu:' --no-tests=error --output-on-failure -j 4
   grep -E 'tests passed|tests failed' "$output/tests.log" | sed 's/^/    /' | tee -a "$report"

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# scripts/gpu_check.sh in a copy of its folder, with tools that only say what they are asked for: what it does
+# with wrong arguments, several GPUs, none, and a second run beside it.
+set -euo pipefail
+script=$(cd "$(dirname "$0")/../.." && pwd)/scripts/gpu_check.sh
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$work/a tree/scripts" "$work/tools" "$work/no packages"
+cp "$script" "$work/a tree/scripts"
+cd "$work/a tree"
+
+# tool NAME TEXT: a script of that text in the place of the tool.
+tool() { printf '#!/bin/sh\n%s\n' "$2" >"$work/tools/$1" && chmod +x "$work/tools/$1"; }
+for name in nvcc ninja g++ ctest compute-sanitizer python3; do tool $name ':'; done
+# shellcheck disable=SC2016  # the stand-in's own variables
+tool cmake 'echo "asked: $*"; mkdir -p build-gpu/bin; cd build-gpu/bin
+for p in tests_kernels_gpu bench_kernels; do echo "#!/bin/sh" >$p; chmod +x $p; done'
+gpus() { tool nvidia-smi "$1"; }
+check() { PATH=$work/tools:$PATH timeout 20 scripts/gpu_check.sh "$@" >"$work/said" 2>&1; }
+
+fail() {
+  echo "gpu_check_test: $*" >&2
+  cat "$work/said" >&2
+  exit 1
+}
+said() { grep -qF -- "$1" "$work/said" || fail "expected it to say: $1"; }
+
+gpus 'echo 9.0'
+touch "$work/file"
+refused() {
+  local result=0
+  check "$@" || result=$?
+  if [ $result -ne 2 ] || [ -e build-gpu/report/build.log ]; then fail "expected it to refuse $*"; fi
+}
+refused --bogus x
+refused --output
+refused --output "$work/file"
+refused --packages "$work/no packages"
+refused --packages "$work/not there"
+refused --baseline "$work/not there"
+refused --baseline "$work"
+
+gpus 'printf "12.0\n9.0\n[N/A]\n9.0\n"'
+check --output "$work/a report" || fail "expected it to pass"
+said 'all passed'
+grep -qF -- '-DGENESIS_CUDA_ARCHITECTURES=120-real;90-real ' "$work/a report/build.log" ||
+  fail "expected it to build for both GPUs"
+
+for broken in 'echo "NVIDIA-SMI has failed: 1.0"; exit 9' 'echo "[N/A]"'; do
+  gpus "$broken"
+  if check; then fail "expected a run without a GPU not to pass"; fi
+  said 'running nothing'
+done
+
+gpus 'echo 9.0'
+mkfifo "$work/go"
+tool ctest "cat '$work/go'"
+PATH=$work/tools:$PATH scripts/gpu_check.sh >/dev/null 2>&1 &
+until [ -e build-gpu/report/tests.log ]; do sleep 0.1; done
+if check; then fail "expected a second run to be refused"; fi
+said 'another run is at work'
+: >"$work/go"
+wait $! || fail "expected the first run to pass all the same"
+echo passed
