@@ -12,9 +12,12 @@ constexpr int kThreads = 128;
 
 __device__ inline float sigmoid(float x) { return 1.f / (1.f + expf(-x)); }
 
-__device__ inline float limited_gate(float g, float clamp) { return clamp > 0 ? fminf(g, clamp) : g; }
+// Whether x is out of the limits that a positive clamp sets. A NaN is not, and stays one.
+__device__ inline bool above(float x, float clamp) { return clamp > 0 && x >= clamp; }
+
+__device__ inline float limited_gate(float g, float clamp) { return above(g, clamp) ? clamp : g; }
 __device__ inline float limited_up(float u, float clamp) {
-  return clamp > 0 ? fminf(fmaxf(u, -clamp), clamp) : u;
+  return above(fabsf(u), clamp) ? copysignf(clamp, u) : u;
 }
 
 // A block takes part of one row; a thread N elements of gate, and those of up beside them.
@@ -47,7 +50,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
   for (int i = 0; i < N; ++i) {
     const float g = limited_gate(gate[i], clamp), u = limited_up(up[i], clamp), s = sigmoid(g);
-    const bool gate_free = clamp <= 0 || gate[i] < clamp, up_free = clamp <= 0 || fabsf(up[i]) < clamp;
+    const bool gate_free = !above(gate[i], clamp), up_free = !above(fabsf(up[i]), clamp);
     again[i] = g * s * u;
     gate[i] = gate_free ? d[i] * u * (s + g * s * (1.f - s)) : 0.f;
     up[i] = up_free ? d[i] * g * s : 0.f;

@@ -33,3 +33,25 @@ TEST_CASE("swiglu: the CUDA kernels agree with the reference") {
     }
   }
 }
+
+TEST_CASE("swiglu: a NaN stays one on CUDA, also where a clamp is set") {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const float clamp : {0.f, 1.f}) {
+      for (const int64_t at : {10, 64 + 10}) {  // in gate, in up
+        INFO(name_of(dtype) << ", clamp " << clamp << ", at " << at);
+        simt::Session session;
+        SwiGluProblem p({"NaN", 1, 64, clamp}, dtype, simt::kDeviceMemory);
+        p.gate_up.set(at, NAN);
+        cuda::swiglu_forward(p.forward(), {});
+        cuda::swiglu_backward(p.backward(), {});
+        simt::finish();
+        CHECK(std::isnan(p.y.get(10)));
+        CHECK(std::isnan(p.y_again.get(10)));
+        const auto expected = swiglu_backward_results(p).front().expected;
+        for (const size_t i : {size_t(10), size_t(64 + 10)}) {
+          CHECK(std::isnan(p.d_gate_up.get(int64_t(i))) == std::isnan(expected[i]));
+        }
+      }
+    }
+  }
+}
