@@ -28,15 +28,17 @@ constexpr int kThreads = 512;
 constexpr int kWarps = kThreads / simt::kWarpSize;
 
 // The largest logit seen, and the sum of exp(logit - largest): what a part of a row adds to the softmax's
-// denominator.
+// denominator. A NaN is never the largest, but is in the sum.
 struct Softmax {
   float top = -INFINITY, sum = 0.f;
 };
 
+// What logits are taken relative to: where none is above -infinity anything that makes no inf - inf.
+__device__ inline float base_of(float top) { return top == -INFINITY ? 0.f : top; }
+
 __device__ inline Softmax merged(Softmax a, Softmax b) {
-  const float top = fmaxf(a.top, b.top);
-  if (top == -INFINITY) return a;
-  return {top, a.sum * expf(a.top - top) + b.sum * expf(b.top - top)};
+  const float top = fmaxf(a.top, b.top), base = base_of(top);
+  return {top, a.sum * expf(a.top - base) + b.sum * expf(b.top - base)};
 }
 
 struct Plan {
@@ -116,10 +118,10 @@ __device__ inline void add_logits(Softmax& s, const float (&x)[N]) {
   float top = s.top;
 #pragma unroll
   for (int i = 0; i < N; ++i) top = fmaxf(top, x[i]);
-  if (top == -INFINITY) return;
-  float sum = s.sum * expf(s.top - top);
+  const float base = base_of(top);
+  float sum = s.sum * expf(s.top - base);
 #pragma unroll
-  for (int i = 0; i < N; ++i) sum += expf(x[i] - top);
+  for (int i = 0; i < N; ++i) sum += expf(x[i] - base);
   s = {top, sum};
 }
 

@@ -50,3 +50,26 @@ TEST_CASE("cross_entropy: the CUDA gradient may take the logits' place, or not b
     CHECK(alone.row_loss.to_double() == apart.row_loss.to_double());
   }
 }
+
+TEST_CASE("cross_entropy: a NaN among the logits is one in the CUDA loss, wherever it is") {
+  for (const auto& [logits, gradient] :
+       {std::pair(DType::f32, DType::f32), std::pair(DType::f32, DType::bf16),
+        std::pair(DType::bf16, DType::bf16)}) {
+    for (const int64_t V : {40, 41}) {  // in accesses of 16 bytes, and element by element
+      for (const int64_t many : {1, 8}) {
+        INFO(name_of(logits) << ", " << name_of(gradient) << ", V " << V << ", " << many << " in a row");
+        simt::Session session;
+        CrossEntropyProblem p({"NaN", V, V, V}, logits, gradient, simt::kDeviceMemory);
+        for (int64_t row = 0; row < V; ++row) {
+          for (int64_t i = row; i < row + many; ++i) p.logits.set(row * V + i % V, NAN);
+          p.targets.set(row, double((row + many) % V));
+        }
+        cuda::cross_entropy(p.args(), {});
+        simt::finish();
+        int64_t lost = 0;
+        for (int64_t row = 0; row < V; ++row) lost += !std::isnan(p.row_loss.get(row));
+        CHECK(lost == 0);
+      }
+    }
+  }
+}
