@@ -99,7 +99,7 @@ Fractions load(const std::string& path) {
         path + " is not a baseline: expected what --save wrote, a JSON object of numbers");
   Fractions fractions;
   for (const auto& [name, fraction] : json.items()) {
-    check(fraction.is_number(), path + ": " + name + " is not a number");
+    check(fraction.is_number() && fraction > 0, path + ": " + name + " is not a positive number");
     fractions[name] = fraction;
   }
   return fractions;
@@ -170,14 +170,19 @@ int main(int argc, char** argv) {
       "configs whose layer is measured too, forward and backward; with --model, whose steps are counted");
   app.allow_extras();
   return run_main(app, argc, argv, [&] {
-    if (!card.empty()) return print_roofline(card, configs);
     const std::vector<std::string> flags = app.remaining();
+    if (!card.empty()) {
+      check(flags.empty() && baseline.empty() && output.empty(),
+            "--model measures nothing: it takes --config alone");
+      return print_roofline(card, configs);
+    }
     const bool filtered = std::any_of(flags.begin(), flags.end(), [](const std::string& flag) {
       return flag.starts_with("--benchmark_filter");
     });
     take_benchmark_flags(flags);
     const Fractions before = baseline.empty() ? Fractions() : load(baseline);
     add_kernels(device, bench::layers_of(load_configs(configs)));
+    if (!output.empty()) save(output, {});  // a bad path is refused before anything is measured
     Reporter reporter(output);
     check(benchmark::RunSpecifiedBenchmarks(&reporter) > 0, "no benchmark has such a name");
     if (!baseline.empty()) compare(before, reporter.fractions(), !filtered);

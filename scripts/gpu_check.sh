@@ -132,7 +132,8 @@ if [ $tools -eq 1 ]; then
   cublas_of_python
   # In the old form, which also serves the libraries that a library needs.
   [ ${#library_dirs[@]} -gt 0 ] &&
-    options+=("-DCMAKE_EXE_LINKER_FLAGS=-Wl,--disable-new-dtags$(printf ' -Wl,-rpath,%s' "${library_dirs[@]}")")
+    options+=(-DCMAKE_EXE_LINKER_FLAGS=-Wl,--disable-new-dtags
+      -DCMAKE_BUILD_RPATH="$(printf '%s;' "${library_dirs[@]}")")
   # shellcheck disable=SC2016  # "$@" is the inner shell's
   part build 240 sh -c 'cmake -S . -B build-gpu -G Ninja "$@" &&
     cmake --build build-gpu --target tests_kernels_gpu bench_kernels' build "${options[@]}" && built=1
