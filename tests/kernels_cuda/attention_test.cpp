@@ -116,12 +116,19 @@ TEST_CASE("attention: CUDA blocks share the query heads of a key head, evenly or
   check_results(p);
 }
 
-// dk and dv look for their queries among 32 tiles at a time.
+// The kernel of dk and dv looks for a key's queries among 32 tiles at a time. Here the last two queries,
+// which are in the 33rd, see all keys and attend to the fourth alone: without them its gradient is another.
 TEST_CASE("attention: a CUDA sequence of more than 32 tiles") {
-  for (const int64_t document : {0, 700}) {
+  const int64_t T = 2050, K = 8;
+  for (const int64_t document : {0, 300}) {
     INFO("documents of " << document);
     simt::Session session({.check_races = false, .count = false});
-    const AttentionProblem p = problem({"33 tiles", 1, 2050, 1, 1, 8, document}, DType::bf16);
+    AttentionProblem p = problem({"33 tiles", 1, T, 1, 1, K, document}, DType::bf16);
+    for (int64_t i = 0; i < K; ++i) {
+      p.qkv.set(3 * 3 * K + K + i, 4);
+      for (int64_t t = T - 2; t < T; ++t) p.qkv.set(t * 3 * K + i, 4);
+    }
+    for (int64_t t = T - 2; t < T && document; ++t) p.positions.as<int32_t>()[t] = int32_t(t);
     run(p);
     check_results(p);
   }
