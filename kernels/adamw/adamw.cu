@@ -70,8 +70,8 @@ __global__ void __launch_bounds__(kThreads) adamw_kernel(AdamW a) {
                       scale,
                       t.weight_decay};
   const int64_t end = chunk.begin + kChunk < t.n ? chunk.begin + kChunk : t.n;
-  for (int64_t i = chunk.begin + simt::warp() * simt::kTile; i < end; i += kThreads * 8) {
-    if (i + simt::kTile <= end) {
+  for (int64_t i = chunk.begin + simt::warp() * simt::kWarpTile; i < end; i += kThreads * 8) {
+    if (i + simt::kWarpTile <= end) {
       update_tile(s, t, i);
     } else {
       for (int64_t j = i + simt::lane(); j < end; j += simt::kWarpSize) update_element(s, t, j);

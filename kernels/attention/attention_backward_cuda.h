@@ -5,7 +5,7 @@
 
 namespace genesis::cuda {
 
-constexpr int64_t query_tiles(const AttentionShape& s) { return (s.T + kTile - 1) / kTile; }
+constexpr int64_t query_tiles(const AttentionShape& s) { return block_count(s.T, kTile); }
 
 // The parts in which the query heads of a key head are taken, by a block each, for the gradients of keys and
 // values: as many as make two blocks for every place of an RTX 4090's 128 multiprocessors. From the shape
@@ -13,7 +13,7 @@ constexpr int64_t query_tiles(const AttentionShape& s) { return (s.T + kTile - 1
 constexpr int64_t head_parts(const AttentionShape& s) {
   const int64_t enough = 2 * 128 * blocks_on_multiprocessor(s.K <= 64 ? 64 : 128);
   const int64_t blocks = std::max<int64_t>(s.B * s.KV * query_tiles(s), 1);
-  return std::clamp<int64_t>((enough + blocks - 1) / blocks, 1, s.H / s.KV);
+  return std::clamp<int64_t>(block_count(enough, blocks), 1, s.H / s.KV);
 }
 
 // Elements of dk and dv together.

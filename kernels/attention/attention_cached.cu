@@ -79,7 +79,7 @@ void attention_cached(const AttentionCached& a, Stream stream) {
     using T = decltype(t);
     constexpr int64_t kOfBlock = kThreads * simt::kVec<T>;
     simt::launch(attention_append_kernel<T>,
-                 {.grid = {(a.n * 2 * a.KV * a.K + kOfBlock - 1) / kOfBlock},
+                 {.grid = {block_count(a.n * 2 * a.KV * a.K, kOfBlock)},
                   .block = kThreads,
                   .stream = stream,
                   .name = "attention_append"},

@@ -56,7 +56,7 @@ struct QueryTile {
 
   QueryTile(int64_t T, const int32_t* positions, int64_t tile)
       : t0(tile * kTile), rows(std::min(kTile, T - t0)) {
-    padded_rows = (rows + kRows - 1) / kRows * kRows;
+    padded_rows = block_count(rows, kRows) * kRows;
     columns = padded(rows);
     for (int64_t i = 0; i < kTile; ++i) {
       first[i] = positions && i < rows ? int32_t(t0 + i) - positions[t0 + i] : positions ? int32_t(t0) : 0;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/attention/attention.h"
+#include "kernels/common/block_count.h"
 #include "kernels/common/error.h"
 #include "kernels/simt/simt.h"
 

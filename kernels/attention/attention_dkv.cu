@@ -252,7 +252,7 @@ void launch_dkv(const AttentionBackward& a, Stream stream) {
   if (parts == 1) return;
   constexpr int64_t kOfBlock = kSumThreads * simt::kVec<float>;
   simt::launch(attention_dkv_sum_kernel,
-               {.grid = {(key_value_elements(s) + kOfBlock - 1) / kOfBlock},
+               {.grid = {block_count(key_value_elements(s), kOfBlock)},
                 .block = kSumThreads,
                 .stream = stream,
                 .name = "attention_dkv_sum"},

@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(kThreads, blocks_on_multiprocessor(width))
   const int32_t* positions = a.positions ? a.positions + b * s.T : nullptr;
   const FirstKeys first_keys = first_keys_of_tile(positions, t0, T);
   const int first_step = first_keys.low / kStep,
-            steps = (std::min(t0 + kTile, T) + kStep - 1) / kStep - first_step;
+            steps = block_count(std::min(t0 + kTile, T), kStep) - first_step;
 
   const auto start_copy = [&](int n, int slot) {
     if (n < steps) {

@@ -139,7 +139,7 @@ template <int width>
 void launch_forward(const AttentionForward& a, Stream stream) {
   const AttentionShape& s = a.shape;
   simt::launch(attention_forward_kernel<width>,
-               {.grid = {s.H, s.B, (s.T + kTile - 1) / kTile},
+               {.grid = {s.H, s.B, block_count(s.T, kTile)},
                 .block = kThreads,
                 .shared_bytes = sizeof(Plan<width>),
                 .stream = stream,

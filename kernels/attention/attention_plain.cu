@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(kWarps* kLanes, kBlocks) attention_dkv_plain_k
 }
 
 simt::Launch a_warp_a_row(const AttentionShape& s, int64_t heads, Stream stream, const char* name) {
-  return {.grid = {(s.T + kWarps - 1) / kWarps, heads, s.B},
+  return {.grid = {block_count(s.T, kWarps), heads, s.B},
           .block = kWarps * kLanes,
           .stream = stream,
           .name = name};

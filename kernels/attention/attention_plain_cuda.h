@@ -5,27 +5,12 @@
 #include <cmath>
 
 #include "kernels/attention/attention_cuda.h"
-#include "kernels/common/bf16.h"
+#include "kernels/simt/floats.h"
 
 namespace genesis::cuda {
 
 inline constexpr int kLanes = simt::kWarpSize;
 inline constexpr int kColumns = 8;  // of a lane: 32 of them make the largest head
-
-__device__ inline void load_columns(float (&x)[kColumns], const float* p) {
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const auto v = simt::load_vec<4>(p + 4 * half);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) x[4 * half + i] = v[i];
-  }
-}
-
-__device__ inline void load_columns(float (&x)[kColumns], const bf16* p) {
-  const auto v = simt::load_vec<8>(p);
-#pragma unroll
-  for (int i = 0; i < kColumns; ++i) x[i] = float(v[i]);
-}
 
 template <class T>
 __device__ inline float dot(const T* a, const T* b, int K) {
@@ -33,8 +18,8 @@ __device__ inline float dot(const T* a, const T* b, int K) {
 #pragma unroll 2  // by four, as the compiler would, takes all 128 registers and spills
   for (int column = 0; column < K; column += kColumns) {
     float x[kColumns], y[kColumns];
-    load_columns(x, a + column);
-    load_columns(y, b + column);
+    simt::load_floats(x, a + column);
+    simt::load_floats(y, b + column);
 #pragma unroll
     for (int i = 0; i < kColumns; ++i) sum = fmaf(x[i], y[i], sum);
   }
@@ -53,7 +38,7 @@ struct Columns {
   __device__ void add(float weight, const T* row) {
     if (column >= K) return;
     float y[kColumns];
-    load_columns(y, row + column);
+    simt::load_floats(y, row + column);
 #pragma unroll
     for (int i = 0; i < kColumns; ++i) x[i] = fmaf(weight, y[i], x[i]);
   }
@@ -63,15 +48,7 @@ struct Columns {
   }
   template <class T>
   __device__ void store(T* row) const {
-    if (column >= K) return;
-    constexpr int kVec = simt::kVec<T>;
-#pragma unroll
-    for (int i = 0; i < kColumns; i += kVec) {
-      simt::Vec<T, kVec> v;
-#pragma unroll
-      for (int j = 0; j < kVec; ++j) v[j] = T(x[i + j]);
-      simt::store_vec(row + column + i, v);
-    }
+    if (column < K) simt::store_floats(row + column, x);
   }
 };
 

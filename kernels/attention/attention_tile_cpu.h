@@ -16,6 +16,7 @@
 #include <type_traits>
 
 #include "kernels/common/bf16.h"
+#include "kernels/common/block_count.h"
 
 #ifdef __AVX512BF16__
 #include <immintrin.h>
@@ -40,7 +41,7 @@ inline Vector& vector_at(float* p) { return *reinterpret_cast<Vector*>(p); }
 inline const Vector& vector_at(const float* p) { return *reinterpret_cast<const Vector*>(p); }
 
 // Rounded up to whole vectors.
-constexpr int64_t padded(int64_t K) { return (K + kLanes - 1) / kLanes * kLanes; }
+constexpr int64_t padded(int64_t K) { return block_count(K, kLanes) * kLanes; }
 
 struct Fp32Words {
   using Word = float;

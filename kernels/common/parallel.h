@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/common/block_count.h"
+
 namespace genesis {
 
 // Threads that parallel_for uses: OpenMP's maximum.
@@ -21,9 +23,6 @@ void parallel_for(int64_t n, const Body& body) {
 #pragma omp parallel for schedule(dynamic, 1) if (n > 1)
   for (int64_t i = 0; i < n; ++i) body(i);
 }
-
-// The number of blocks of `block` rows that cover `rows`.
-constexpr int64_t block_count(int64_t rows, int64_t block) { return (rows + block - 1) / block; }
 
 // Calls body(r) for r in [0, rows), in tasks of `block` rows.
 template <class Body>

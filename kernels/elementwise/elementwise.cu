@@ -1,4 +1,5 @@
 // Memory-bound: a thread reads and writes 16 bytes an access.
+#include "kernels/common/block_count.h"
 #include "kernels/common/dispatch.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/simt/floats.h"
@@ -32,7 +33,7 @@ __global__ void map_kernel(int64_t n, const T* x, const T* x2, T* y, Op op) {
 }
 
 simt::Launch launch_of(const char* name, int64_t n, int64_t a_block, Stream stream) {
-  return {.grid = {(n + a_block - 1) / a_block}, .block = kThreads, .stream = stream, .name = name};
+  return {.grid = {block_count(n, a_block)}, .block = kThreads, .stream = stream, .name = name};
 }
 
 template <class Op>
@@ -56,8 +57,8 @@ struct Times {
 // A warp takes a tile.
 template <class From, class To>
 __global__ void cast_kernel(int64_t n, const From* x, To* y) {
-  const int64_t tile = int64_t(blockIdx.x) * kThreads * 8 + simt::warp() * simt::kTile;
-  if (tile + simt::kTile <= n) {
+  const int64_t tile = int64_t(blockIdx.x) * kThreads * 8 + simt::warp() * simt::kWarpTile;
+  if (tile + simt::kWarpTile <= n) {
     float values[8];
     simt::load_tile<Cache::once>(values, x + tile);
     simt::store_tile<Cache::once>(y + tile, values);

@@ -16,7 +16,7 @@ struct EmbeddingForward {
 };
 
 struct EmbeddingBackward {
-  int64_t rows = 0, V = 0, D = 0;
+  int64_t rows = 0, V = 0, D = 0;   // on CUDA, V < 524,288
   DType dtype = DType::bf16;        // of dy
   const int32_t* tokens = nullptr;  // [rows]
   const void* dy = nullptr;         // [rows, D]

@@ -4,7 +4,9 @@
 // h in; dh out; 0.8 MB of partial weight gradients out and in again).
 #include <algorithm>
 
+#include "kernels/common/block_count.h"
 #include "kernels/rmsnorm/rmsnorm.h"
+#include "kernels/simt/block_sum.h"
 #include "kernels/simt/floats.h"
 #include "kernels/simt/simt.h"
 
@@ -195,19 +197,7 @@ __global__ void __launch_bounds__(kThreads, Pieces < 8 ? 2 : 1)
 }
 
 // For widths that 16-byte accesses do not divide, or too wide for a warp: a block a row, element by element.
-struct BlockSum {
-  float warps[kWarps];
-};
-
-__device__ inline float block_sum(BlockSum& plan, float x) {
-  x = simt::warp_sum(x);
-  simt::sync_threads();
-  if (simt::lane() == 0) simt::store(&plan.warps[simt::warp()], x);
-  simt::sync_threads();
-  float sum = 0.f;
-  for (int w = 0; w < kWarps; ++w) sum += simt::load(&plan.warps[w]);
-  return sum;
-}
+using BlockSum = simt::BlockSum<kWarps>;
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) rmsnorm_forward_any_kernel(RmsNormForward a) {
@@ -224,7 +214,7 @@ __global__ void __launch_bounds__(kThreads) rmsnorm_forward_any_kernel(RmsNormFo
       const float h = sum_at(row * a.D + i);
       squares += h * h;
     }
-    const float rstd = 1.f / sqrtf(block_sum(plan, squares) / float(a.D) + a.eps);
+    const float rstd = 1.f / sqrtf(simt::block_sum(plan, squares) / float(a.D) + a.eps);
     for (int64_t i = threadIdx.x; i < a.D; i += kThreads) {
       const float h = sum_at(row * a.D + i), w = float(simt::load(static_cast<const T*>(a.weight) + i));
       if (a.h) simt::store(static_cast<T*>(a.h) + row * a.D + i, T(h));
@@ -249,7 +239,7 @@ __global__ void __launch_bounds__(kThreads) rmsnorm_backward_any_kernel(RmsNormB
     for (int64_t i = threadIdx.x; i < a.D; i += kThreads) {
       dot += float(simt::load(dy + i)) * float(simt::load(weight + i)) * float(simt::load(h + i));
     }
-    const float mean = block_sum(plan, dot) / float(a.D) * rstd * rstd;
+    const float mean = simt::block_sum(plan, dot) / float(a.D) * rstd * rstd;
     for (int64_t i = threadIdx.x; i < a.D; i += kThreads) {
       const float d = float(simt::load(dy + i)), value = float(simt::load(h + i));
       float dh = rstd * (d * float(simt::load(weight + i)) - value * mean);
@@ -296,11 +286,10 @@ __global__ void __launch_bounds__(kThreads)
   simt::store_floats(d_weight + column, sum);
 }
 
-int64_t blocks_of(int64_t n, int64_t block) { return (n + block - 1) / block; }
-int64_t rows_blocks(int64_t rows, int64_t most) { return std::min(blocks_of(rows, kWarps), most); }
+int64_t rows_blocks(int64_t rows, int64_t most) { return std::min(block_count(rows, kWarps), most); }
 // Rows that a warp takes at a time: its share, if that is no more than it has lanes.
 int rows_a_group(int64_t rows, int64_t blocks) {
-  return int(std::min<int64_t>(blocks_of(rows, std::max<int64_t>(blocks, 1) * kWarps), kWarpSize));
+  return int(std::min<int64_t>(block_count(rows, std::max<int64_t>(blocks, 1) * kWarps), kWarpSize));
 }
 
 // Calls body.template operator()<T, Pieces>() for the narrowest width that holds D; Pieces = 0: none does.
@@ -326,7 +315,7 @@ void for_type(const char* name, DType dtype, int64_t D, const Body& body) {
 template <int N>
 void add_up(const RmsNormBackward& a, int64_t blocks, Stream stream) {
   simt::launch(rmsnorm_weight_kernel<N>,
-               {{blocks_of(a.D, kStrip * N)}, kThreads, sizeof(Strip<N>), stream, "rmsnorm_weight"}, a.D,
+               {{block_count(a.D, kStrip * N)}, kThreads, sizeof(Strip<N>), stream, "rmsnorm_weight"}, a.D,
                blocks, static_cast<const float*>(a.workspace), a.d_weight);
 }
 

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "kernels/common/block_count.h"
 #include "kernels/common/dispatch.h"
 #include "kernels/common/error.h"
 #include "kernels/ptx/ptx.h"
@@ -113,7 +114,7 @@ template <class T, int P, bool interleaved>
 void launch_rope(const Rope& a, Stream stream) {
   const Rows r = {a.rows, (a.H + 2 * a.KV) * a.K, int(a.H + a.KV), int(a.K), a.inverse, a.positions};
   simt::launch(rope_kernel<T, P, interleaved>,
-               {.grid = {(a.rows + kWarps - 1) / kWarps},
+               {.grid = {block_count(a.rows, kWarps)},
                 .block = kWarps * simt::kWarpSize,
                 .stream = stream,
                 .name = "rope"},

@@ -1,6 +1,7 @@
 // One launch over many tensors: they are cut into chunks of a fixed size, a block a chunk.
 #pragma once
 
+#include "kernels/common/block_count.h"
 #include "kernels/ptx/ptx.h"
 #include "kernels/simt/simt.h"
 
@@ -25,7 +26,7 @@ __device__ inline Chunk find_chunk_by_warp(const Tensor* tensors, int64_t count,
   int64_t before = 0;  // chunks of the tensors already passed
   for (int64_t first = 0; first < count; first += kWarpSize) {
     const int64_t i = first + lane();
-    const int64_t own = i < count ? (load(&tensors[i].n) + chunk - 1) / chunk : 0;
+    const int64_t own = i < count ? block_count(load(&tensors[i].n), chunk) : 0;
     int64_t upto = own;  // chunks of this lane's tensor and those of the lanes before
     for (int step = 1; step < kWarpSize; step *= 2) {
       const int64_t other = shuffle_up(upto, step);

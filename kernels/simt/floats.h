@@ -62,20 +62,20 @@ __device__ inline void swap_halves(T (&x)[N], Site site = Site::current()) {
   }
 }
 
-// A tile is 256 consecutive elements that a warp moves together, arrays of f32 and of bf16 alike in accesses
-// of 16 bytes a lane that leave no gap between lanes. In registers a lane has its elements 4 lane + (0 .. 3)
-// and 128 + 4 lane + (0 .. 3), as f32 is moved; bf16 is moved in eights, which swap_halves makes of two
-// lanes' fours.
-inline constexpr int kTile = 8 * kWarpSize;
+// A warp's tile is 256 consecutive elements that a warp moves together, arrays of f32 and of bf16 alike in
+// accesses of 16 bytes a lane that leave no gap between lanes. In registers a lane has its elements 4 lane +
+// (0 .. 3) and 128 + 4 lane + (0 .. 3), as f32 is moved; bf16 is moved in eights, which swap_halves makes of
+// two lanes' fours.
+inline constexpr int kWarpTile = 8 * kWarpSize;
 
 // Where the lane's eight of a tile begin.
-__device__ inline int eight_of_lane() { return lane() % 2 * (kTile / 2) + lane() / 2 * 8; }
+__device__ inline int eight_of_lane() { return lane() % 2 * (kWarpTile / 2) + lane() / 2 * 8; }
 
 template <Cache cache = Cache::normal>
 __device__ inline void load_tile(float (&x)[8], const float* tile, Site site = Site::current()) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const auto v = load_vec<4, cache>(tile + half * (kTile / 2) + lane() * 4, site);
+    const auto v = load_vec<4, cache>(tile + half * (kWarpTile / 2) + lane() * 4, site);
 #pragma unroll
     for (int i = 0; i < 4; ++i) x[half * 4 + i] = v[i];
   }
@@ -99,7 +99,7 @@ __device__ inline void store_tile(float* tile, const float (&x)[8], Site site = 
     Vec<float, 4> v;
 #pragma unroll
     for (int i = 0; i < 4; ++i) v[i] = x[half * 4 + i];
-    store_vec<cache>(tile + half * (kTile / 2) + lane() * 4, v, site);
+    store_vec<cache>(tile + half * (kWarpTile / 2) + lane() * 4, v, site);
   }
 }
 

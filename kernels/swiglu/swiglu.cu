@@ -1,6 +1,7 @@
 // Memory-bound: 3 elements moved an output element forward, 6 backward (with y), 16 bytes a thread and array.
 // Prediction for genesis_1b's 8192 x 4736 bf16 at the 911 GB/s of an RTX 4090: 256 us forward, 511 us
 // backward.
+#include "kernels/common/block_count.h"
 #include "kernels/simt/floats.h"
 #include "kernels/simt/simt.h"
 #include "kernels/swiglu/swiglu.h"
@@ -62,7 +63,7 @@ __global__ void __launch_bounds__(kThreads)
 
 simt::Launch launch_of(const char* name, int64_t rows, int64_t F, int N, Stream stream) {
   const int64_t per_block = int64_t(kThreads) * N;
-  return {.grid = {rows, (F + per_block - 1) / per_block}, .block = kThreads, .stream = stream, .name = name};
+  return {.grid = {rows, block_count(F, per_block)}, .block = kThreads, .stream = stream, .name = name};
 }
 
 template <class T, int N>

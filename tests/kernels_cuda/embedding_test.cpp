@@ -32,5 +32,7 @@ TEST_CASE("embedding: the CUDA kernels agree with the reference") {
 }
 
 TEST_CASE("embedding: the CUDA backward refuses a vocabulary whose tokens do not fit the sort's keys") {
+  CHECK_THROWS_WITH(cuda::embedding_backward({.rows = 1, .V = 600000, .D = 8}, {}),
+                    "embedding_backward: expected fewer than 524288 tokens in the vocabulary, found 600000");
   CHECK_THROWS_AS(cuda::embedding_backward({.rows = 1, .V = 524288, .D = 8}, {}), Error);
 }
