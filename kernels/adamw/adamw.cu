@@ -8,6 +8,8 @@
 namespace genesis::cuda {
 namespace {
 
+using simt::Cache;
+
 constexpr int kThreads = 256;
 // 2 MB of traffic a block, so that finding the tensor among hundreds costs little beside it.
 constexpr int64_t kChunk = 65536;
@@ -24,7 +26,7 @@ __device__ inline void step(const Settings& s, float grad, float& master, float&
   master -= s.lr * ((m / s.correction1) / (sqrtf(v / s.correction2) + s.eps) + s.weight_decay * master);
 }
 
-// A warp's tile of elements from i on.
+// A warp's tile of elements from i on. Until the next update only the copy is read.
 __device__ inline void update_tile(const Settings& s, const AdamWTensor& t, int64_t i) {
   float grad[8], master[8], m[8], v[8];
   simt::load_tile(grad, t.grad + i);
@@ -33,9 +35,9 @@ __device__ inline void update_tile(const Settings& s, const AdamWTensor& t, int6
   simt::load_tile(v, t.v + i);
 #pragma unroll
   for (int j = 0; j < 8; ++j) step(s, grad[j], master[j], m[j], v[j]);
-  simt::store_tile(t.master + i, master);
-  simt::store_tile(t.m + i, m);
-  simt::store_tile(t.v + i, v);
+  simt::store_tile<Cache::once>(t.master + i, master);
+  simt::store_tile<Cache::once>(t.m + i, m);
+  simt::store_tile<Cache::once>(t.v + i, v);
   if (t.copy) simt::store_tile(static_cast<bf16*>(t.copy) + i, master);
 }
 

@@ -1,4 +1,5 @@
-// Memory-bound: a thread reads and writes 16 bytes an access.
+// Memory-bound: a thread reads and writes 16 bytes an access. What is written stays in L2 as long as it may:
+// the next kernel reads it.
 #include "kernels/common/block_count.h"
 #include "kernels/common/dispatch.h"
 #include "kernels/elementwise/elementwise.h"
@@ -23,7 +24,7 @@ __global__ void map_kernel(int64_t n, const T* x, const T* x2, T* y, Op op) {
     if (x2) simt::load_floats<Cache::once>(b, x2 + first);
 #pragma unroll
     for (int i = 0; i < N; ++i) a[i] = op(a[i], b[i]);
-    simt::store_floats<Cache::once>(y + first, a);
+    simt::store_floats(y + first, a);
     return;
   }
   for (int64_t i = first; i < n; ++i) {
@@ -61,7 +62,7 @@ __global__ void cast_kernel(int64_t n, const From* x, To* y) {
   if (tile + simt::kWarpTile <= n) {
     float values[8];
     simt::load_tile<Cache::once>(values, x + tile);
-    simt::store_tile<Cache::once>(y + tile, values);
+    simt::store_tile(y + tile, values);
   } else {
     for (int64_t i = tile + simt::lane(); i < n; i += simt::kWarpSize) {
       simt::store(y + i, To(float(simt::load(x + i))));
@@ -72,7 +73,7 @@ __global__ void cast_kernel(int64_t n, const From* x, To* y) {
 __global__ void zero_kernel(int64_t bytes, unsigned char* y) {
   const int64_t first = (int64_t(blockIdx.x) * kThreads + threadIdx.x) * 16;
   if (first + 16 <= bytes) {
-    simt::store_vec<Cache::once>(reinterpret_cast<uint32_t*>(y + first), simt::Vec<uint32_t, 4>{});
+    simt::store_vec(reinterpret_cast<uint32_t*>(y + first), simt::Vec<uint32_t, 4>{});
   } else {
     for (int64_t i = first; i < bytes; ++i) simt::store(y + i, 0);
   }

@@ -25,8 +25,9 @@ struct alignas(sizeof(T) * N) Vec {
 template <class T>
 inline constexpr int kVec = 16 / int(sizeof(T));
 
-// once: data that no later access of this kernel will want, kept out of the caches that it would only flush.
-// For global memory; accesses of less than 16 bytes are normal ones.
+// once: data that no later access of this kernel, or soon after it, will want. A load leaves L1 as it is;
+// what is stored is the first that L2 gives up, so a kernel does not store so what the next one reads. For
+// global memory; accesses of less than 16 bytes are normal ones.
 enum class Cache { normal, once };
 
 template <Cache cache = Cache::normal, class T>
