@@ -1,10 +1,11 @@
-// Memory-bound. A warp takes a row at a time and keeps it in registers, so every input is read once; blocks
-// stay for many rows, so the weight is read once a block, into shared memory. Prediction for 8192 x 1536 bf16
-// at the 911 GB/s of an RTX 4090: 111 us forward (x, residual in; h, y out), 113 us backward (dy, d_residual,
-// h in; dh out; 0.8 MB of partial weight gradients out and in again).
+// Memory-bound. A warp takes a row at a time and keeps it in registers, so every input is read once and
+// waited for once; blocks stay for many rows, so the weight is read once a block, into shared memory.
+// Prediction for 8192 x 1536 bf16 at the 911 GB/s of an RTX 4090: 111 us forward (x, residual in; h, y out),
+// 113 us backward (dy, d_residual, h in; dh out; 0.8 MB of partial weight gradients out and in again).
 #include <algorithm>
 
 #include "kernels/common/block_count.h"
+#include "kernels/ptx/ptx.h"
 #include "kernels/rmsnorm/rmsnorm.h"
 #include "kernels/simt/block_sum.h"
 #include "kernels/simt/floats.h"
@@ -100,6 +101,9 @@ __global__ void __launch_bounds__(kThreads, 2) rmsnorm_forward_kernel(RmsNormFor
 template <class T, int Pieces>
 struct BackwardPlan : Weight<T, Pieces> {
   float d_weight[kWidth<T, Pieces>];  // columns in the order of place_of
+  // A row's d_residual of each warp, on its way while the row is reduced: its registers have no room for it.
+  // A lane reads what it copied itself.
+  T d_residual[kWarps][kWidth<T, Pieces>];
 };
 
 // Where four columns from `column` on stand in BackwardPlan. A lane's eight columns are 32 bytes apart from
@@ -108,10 +112,20 @@ __device__ inline int place_of(int column) { return column ^ (column >> 3 & 4); 
 
 // One row's dh, and its part of the weight's gradient added to the lane's columns.
 template <class T, int Pieces>
-__device__ inline void backward_row(const RmsNormBackward& a, const BackwardPlan<T, Pieces>& plan,
-                                    int64_t row, float rstd, float (&d_weight)[Pieces][kVec<T>]) {
+__device__ inline void backward_row(const RmsNormBackward& a, BackwardPlan<T, Pieces>& plan, int64_t row,
+                                    float rstd, float (&d_weight)[Pieces][kVec<T>]) {
   constexpr int N = kVec<T>;
   const int D = int(a.D);
+  T* d_residual = plan.d_residual[simt::warp()];
+  if (a.d_residual) {
+#pragma unroll
+    for (int p = 0; p < Pieces; ++p) {
+      const int column = (p * kWarpSize + simt::lane()) * N;
+      if (column >= D) continue;
+      ptx::copy_async<16>(d_residual + column, static_cast<const T*>(a.d_residual) + row * D + column);
+    }
+    ptx::commit_copies();
+  }
   // Kept as stored: as fp32 a row of 2,048 would not fit the registers.
   simt::Vec<T, N> dy[Pieces], h[Pieces];
   float dot = 0.f;
@@ -131,6 +145,7 @@ __device__ inline void backward_row(const RmsNormBackward& a, const BackwardPlan
     }
   }
   const float mean = simt::warp_sum(dot) / float(D) * rstd * rstd;
+  ptx::wait_copies<0>();
 #pragma unroll
   for (int p = 0; p < Pieces; ++p) {
     const int column = (p * kWarpSize + simt::lane()) * N;
@@ -141,7 +156,7 @@ __device__ inline void backward_row(const RmsNormBackward& a, const BackwardPlan
     for (int i = 0; i < N; ++i) dh[i] = rstd * (float(dy[p][i]) * w[i] - float(h[p][i]) * mean);
     if (a.d_residual) {
       float r[N];
-      simt::load_floats(r, static_cast<const T*>(a.d_residual) + row * D + column);
+      simt::load_floats(r, d_residual + column);
 #pragma unroll
       for (int i = 0; i < N; ++i) dh[i] += r[i];
     }
