@@ -32,7 +32,7 @@ class Storage {
   };
   const Array* find(const std::string& name) const;
   std::vector<const Array*> with_role(Role role) const;  // sorted by name
-  size_t bytes() const;  // of all arrays and the arena
+  size_t bytes() const;                                  // of all arrays and the arena
 
   // Memory for activations, which do not outlive a run: one arena for all graphs, since one runs at a time.
   // Growing it moves it, so graphs are prepared before the first run.

@@ -89,8 +89,9 @@ struct Checker {
 
   void eval() const {
     expect(config.eval.overlap < config.data.sequence_length, {"eval.overlap", "data.sequence_length"},
-           "eval.overlap (" + std::to_string(config.eval.overlap) + ") has to be below data.sequence_length (" +
-               std::to_string(config.data.sequence_length) + ")");
+           "eval.overlap (" + std::to_string(config.eval.overlap) +
+               ") has to be below data.sequence_length (" + std::to_string(config.data.sequence_length) +
+               ")");
     const std::vector<int64_t>& steps = config.eval.recurrence;
     expect(steps.empty() || config.model.recurrence.core > 0, {"eval.recurrence"},
            "eval.recurrence is set and the model is dense; see model.recurrence");

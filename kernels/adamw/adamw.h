@@ -28,9 +28,9 @@ struct AdamWStep {  // in device memory, written once a step
 };
 
 struct AdamW {
-  const AdamWTensor* tensors = nullptr;   // [count], host memory on the CPU, device memory on CUDA
+  const AdamWTensor* tensors = nullptr;  // [count], host memory on the CPU, device memory on CUDA
   int64_t count = 0;
-  int64_t elements = 0;                   // the tensors' sum of n
+  int64_t elements = 0;  // the tensors' sum of n
   float beta1 = 0.9f, beta2 = 0.95f, eps = 1e-8f;
   const AdamWStep* step = nullptr;        // [1]
   const float* norm_and_scale = nullptr;  // [2], of grad_norm; a scale that is not finite: nothing is changed

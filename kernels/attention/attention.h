@@ -11,10 +11,10 @@
 namespace genesis {
 
 struct AttentionShape {
-  int64_t B = 0, T = 0;                // sequences, tokens in each; any T >= 1
-  int64_t H = 0, KV = 0, K = 0;        // H a multiple of KV; K a multiple of 8, up to 256
+  int64_t B = 0, T = 0;          // sequences, tokens in each; any T >= 1
+  int64_t H = 0, KV = 0, K = 0;  // H a multiple of KV; K a multiple of 8, up to 256
   DType dtype = DType::bf16;
-  float scale = 0.f;                   // 1 / sqrt(K), as a rule
+  float scale = 0.f;  // 1 / sqrt(K), as a rule
 };
 
 struct AttentionForward {
@@ -32,23 +32,23 @@ struct AttentionBackward {
   const int32_t* positions = nullptr;
   const void* out = nullptr;
   const float* lse = nullptr;
-  const void* d_out = nullptr;         // [B, T, H K]
-  void* d_qkv = nullptr;               // [B, T, (H + 2 KV) K], every element written
-  void* workspace = nullptr;           // attention_backward_workspace bytes, 64-byte aligned
+  const void* d_out = nullptr;  // [B, T, H K]
+  void* d_qkv = nullptr;        // [B, T, (H + 2 KV) K], every element written
+  void* workspace = nullptr;    // attention_backward_workspace bytes, 64-byte aligned
 };
 
 // One step of generation: n new tokens (rows of qkv, rotated already) at positions first .. first + n - 1 are
 // appended to the cache and attend to all of it up to themselves.
 struct AttentionCached {
-  int64_t n = 0, T_max = 0;            // new tokens; rows the cache holds
+  int64_t n = 0, T_max = 0;  // new tokens; rows the cache holds
   int64_t H = 0, KV = 0, K = 0;
   DType dtype = DType::bf16;
   float scale = 0.f;
-  const int32_t* first = nullptr;      // [1], in device memory; first + n <= T_max
-  const void* qkv = nullptr;           // [n, (H + 2 KV) K]
-  void* k_cache = nullptr;             // [T_max, KV, K]
-  void* v_cache = nullptr;             // [T_max, KV, K]
-  void* out = nullptr;                 // [n, H K]
+  const int32_t* first = nullptr;  // [1], in device memory; first + n <= T_max
+  const void* qkv = nullptr;       // [n, (H + 2 KV) K]
+  void* k_cache = nullptr;         // [T_max, KV, K]
+  void* v_cache = nullptr;         // [T_max, KV, K]
+  void* out = nullptr;             // [n, H K]
 };
 
 namespace cpu {

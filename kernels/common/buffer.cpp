@@ -20,8 +20,9 @@ size_t bytes_of(DType dtype, int64_t n) { return size_t(n) * size_of(dtype); }
 
 }  // namespace
 
-const Memory kHostMemory = {[](size_t bytes, size_t guard) { return ::operator new(bytes + guard, std::align_val_t(64)); },
-                            [](void* p) { ::operator delete(p, std::align_val_t(64)); }};
+const Memory kHostMemory = {
+    [](size_t bytes, size_t guard) { return ::operator new(bytes + guard, std::align_val_t(64)); },
+    [](void* p) { ::operator delete(p, std::align_val_t(64)); }};
 
 Buffer::Buffer(DType dtype, int64_t n, const Memory& memory) : dtype_(dtype), n_(n), memory_(memory) {
   const size_t bytes = bytes_of(dtype, n);

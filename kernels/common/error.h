@@ -21,8 +21,7 @@ inline void check(bool ok, const std::string& message) {
 }
 
 // As check, for what a caller inside the program promised: the message gets the place in the source.
-inline void require(bool ok, const char* message,
-                    SourceLocation where = SourceLocation::current()) {
+inline void require(bool ok, const char* message, SourceLocation where = SourceLocation::current()) {
   if (!ok) {
     throw Error(std::string("internal error: ") + message + " (" + where.file_name() + ":" +
                 std::to_string(where.line()) + ")");

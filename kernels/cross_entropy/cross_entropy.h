@@ -13,16 +13,16 @@ namespace genesis {
 
 struct CrossEntropy {
   int64_t rows = 0;
-  int64_t V = 0;                        // vocabulary
-  int64_t stride = 0;                   // elements from row to row, >= V; columns past V are padding: they take
-                                        // no part in the softmax and their gradient is zero
-  DType logits_dtype = DType::f32;      // f32 or bf16
-  DType d_logits_dtype = DType::bf16;   // f32 or bf16
+  int64_t V = 0;                    // vocabulary
+  int64_t stride = 0;               // elements from row to row, >= V; columns past V are padding: they take
+                                    // no part in the softmax and their gradient is zero
+  DType logits_dtype = DType::f32;  // f32 or bf16
+  DType d_logits_dtype = DType::bf16;  // f32 or bf16
   float z_loss = 0.f;
-  const void* logits = nullptr;         // [rows, stride]
-  const int32_t* targets = nullptr;     // [rows], in [0, V), or negative: ignored
-  void* d_logits = nullptr;             // [rows, stride], may be logits if the types agree; null: loss alone
-  float* row_loss = nullptr;            // [rows]: cross-entropy without z-loss, 0 where ignored
+  const void* logits = nullptr;      // [rows, stride]
+  const int32_t* targets = nullptr;  // [rows], in [0, V), or negative: ignored
+  void* d_logits = nullptr;          // [rows, stride], may be logits if the types agree; null: loss alone
+  float* row_loss = nullptr;         // [rows]: cross-entropy without z-loss, 0 where ignored
   // [2], added to in row order: the cross-entropy's sum (z-loss excluded), the number of valid rows. fp32 holds
   // the count exactly to 2^24 rows.
   float* loss_and_count = nullptr;

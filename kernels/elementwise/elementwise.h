@@ -6,14 +6,14 @@
 
 namespace genesis {
 
-struct Cast {   // y = x in another type, rounded to nearest even
+struct Cast {  // y = x in another type, rounded to nearest even
   int64_t n = 0;
   DType from = DType::f32, to = DType::bf16;
   const void* x = nullptr;
   void* y = nullptr;
 };
 
-struct Add {    // y = a + b, fp32 arithmetic
+struct Add {  // y = a + b, fp32 arithmetic
   int64_t n = 0;
   DType dtype = DType::bf16;
   const void* a = nullptr;

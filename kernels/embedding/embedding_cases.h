@@ -17,14 +17,18 @@ struct EmbeddingCase {
 };
 
 inline constexpr EmbeddingCase kEmbeddingCases[] = {
-    {"one row", 1, 10, 64, 10},          {"one element", 3, 2, 1, 2},
-    {"a vector and a bit", 9, 5, 17, 5}, {"one token alone", 200, 50, 32, 1},
-    {"few tokens", 300, 100, 40, 3},     {"quickstart width", 500, 512, 256, 512},
+    {"one row", 1, 10, 64, 10},
+    {"one element", 3, 2, 1, 2},
+    {"a vector and a bit", 9, 5, 17, 5},
+    {"one token alone", 200, 50, 32, 1},
+    {"few tokens", 300, 100, 40, 3},
+    {"quickstart width", 500, 512, 256, 512},
     {"sparse", 65, 5000, 24, 5000},
     {"some tokens frequent", 8200, 600, 24, 260},
     {"one token of many rows", 1300, 3, 24, 1},
     // Tokens with more and with fewer rows than a warp, in rows of several tiles.
-    {"1B width", 200, 8, 1536, 6},       {"more tiles than warps", 200, 8, 2312, 6},
+    {"1B width", 200, 8, 1536, 6},
+    {"more tiles than warps", 200, 8, 2312, 6},
     {"odd width", 200, 8, 259, 6},
 };
 

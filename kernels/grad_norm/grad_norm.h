@@ -17,13 +17,13 @@ struct GradTensor {
 };
 
 struct GradNorm {
-  const GradTensor* tensors = nullptr;     // [count], host memory on the CPU, device memory on CUDA
+  const GradTensor* tensors = nullptr;  // [count], host memory on the CPU, device memory on CUDA
   int64_t count = 0;
-  int64_t elements = 0;                    // the tensors' sum of n
+  int64_t elements = 0;  // the tensors' sum of n
   float max_norm = 1.f;
-  const float* loss_and_count = nullptr;   // [2]: the loss, and valid; if valid is 0, norm and scale are 0
-  float* norm_and_scale = nullptr;         // [2]
-  void* workspace = nullptr;               // grad_norm_workspace bytes
+  const float* loss_and_count = nullptr;  // [2]: the loss, and valid; if valid is 0, norm and scale are 0
+  float* norm_and_scale = nullptr;        // [2]
+  void* workspace = nullptr;              // grad_norm_workspace bytes
 };
 
 namespace cpu {

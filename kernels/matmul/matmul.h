@@ -12,10 +12,10 @@ namespace genesis {
 
 struct MatMulShape {
   int64_t M = 0, N = 0, K = 0;
-  bool transpose_a = false;      // A is stored [K, M]; c is f32 then
-  bool transpose_b = false;      // B is stored [N, K]
+  bool transpose_a = false;                                 // A is stored [K, M]; c is f32 then
+  bool transpose_b = false;                                 // B is stored [N, K]
   DType a = DType::bf16, b = DType::bf16, c = DType::bf16;  // A and B have one type
-  bool accumulate = false;       // C += ; c is f32 then
+  bool accumulate = false;                                  // C += ; c is f32 then
 };
 
 inline void require_computable(const MatMulShape& s) {

@@ -12,14 +12,14 @@ namespace genesis {
 
 struct RmsNormForward {
   int64_t rows = 0, D = 0;
-  DType dtype = DType::bf16;        // of x, residual, weight, h and y: f32 or bf16
+  DType dtype = DType::bf16;  // of x, residual, weight, h and y: f32 or bf16
   float eps = 1e-5f;
-  const void* x = nullptr;          // [rows, D]
-  const void* residual = nullptr;   // [rows, D], or null
-  const void* weight = nullptr;     // [D]
-  void* h = nullptr;                // [rows, D]; null when not wanted (there is no residual); may be x or residual
-  void* y = nullptr;                // [rows, D]
-  float* rstd = nullptr;            // [rows], or null
+  const void* x = nullptr;         // [rows, D]
+  const void* residual = nullptr;  // [rows, D], or null
+  const void* weight = nullptr;    // [D]
+  void* h = nullptr;      // [rows, D]; null when not wanted (there is no residual); may be x or residual
+  void* y = nullptr;      // [rows, D]
+  float* rstd = nullptr;  // [rows], or null
 };
 
 // dh = d_residual + rstd * (g - h * rstd^2 * mean(g * h)),  g = dy * weight

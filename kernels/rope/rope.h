@@ -12,8 +12,8 @@
 namespace genesis {
 
 struct Rope {
-  int64_t rows = 0;                    // tokens
-  int64_t H = 0, KV = 0, K = 0;        // query heads, key/value heads, head size (even)
+  int64_t rows = 0;              // tokens
+  int64_t H = 0, KV = 0, K = 0;  // query heads, key/value heads, head size (even)
   DType dtype = DType::bf16;
   bool interleaved = false;
   bool inverse = false;

@@ -12,19 +12,19 @@ namespace genesis {
 struct SwiGluForward {
   int64_t rows = 0, F = 0;
   DType dtype = DType::bf16;
-  float clamp = 0.f;                // 0: none
-  const void* gate_up = nullptr;    // [rows, 2F]: gate, up
-  void* y = nullptr;                // [rows, F]
+  float clamp = 0.f;              // 0: none
+  const void* gate_up = nullptr;  // [rows, 2F]: gate, up
+  void* y = nullptr;              // [rows, F]
 };
 
 struct SwiGluBackward {
   int64_t rows = 0, F = 0;
   DType dtype = DType::bf16;
   float clamp = 0.f;
-  const void* dy = nullptr;         // [rows, F]
-  const void* gate_up = nullptr;    // [rows, 2F]
-  void* d_gate_up = nullptr;        // [rows, 2F]; may be gate_up
-  void* y = nullptr;                // [rows, F]: the forward's output computed again in the same pass; or null
+  const void* dy = nullptr;       // [rows, F]
+  const void* gate_up = nullptr;  // [rows, 2F]
+  void* d_gate_up = nullptr;      // [rows, 2F]; may be gate_up
+  void* y = nullptr;              // [rows, F]: the forward's output computed again in the same pass; or null
 };
 
 namespace cpu {

@@ -177,8 +177,9 @@ TEST_CASE("an interrupted genesis_train saves what it has reached, and goes on f
 TEST_CASE("genesis_train saves what it has reached when nobody reads its output any more") {
   const Shell train("genesis_train");
   prepare(train);
-  const std::string command = "cd " + train.folder.path().string() + " && " + GENESIS_BIN_DIR +
-                              "/genesis_train c.yaml --train.steps=1000000 --checkpoint.every=0 2>&1 | head -n 2";
+  const std::string command =
+      "cd " + train.folder.path().string() + " && " + GENESIS_BIN_DIR +
+      "/genesis_train c.yaml --train.steps=1000000 --checkpoint.every=0 2>&1 | head -n 2";
   REQUIRE(std::system((command + " >/dev/null").c_str()) == 0);
   const std::filesystem::directory_iterator saved(train.folder.path() / "run/checkpoints");
   REQUIRE(saved != std::filesystem::directory_iterator());

@@ -159,8 +159,9 @@ TEST_CASE("kernels reach the GPU through simt and ptx alone") {
     paths.insert(path);
   }
   // What is looked at: the kernels, their CUDA headers, and what those share with the CPU's version.
-  for (const char* path : {"kernels/attention/attention_dkv.cu", "kernels/attention/attention_tile_cuda.h",
-                           "kernels/rmsnorm/rmsnorm.h", "kernels/common/bf16.h", "bench/kernels/cuda/read.cu"}) {
+  for (const char* path :
+       {"kernels/attention/attention_dkv.cu", "kernels/attention/attention_tile_cuda.h",
+        "kernels/rmsnorm/rmsnorm.h", "kernels/common/bf16.h", "bench/kernels/cuda/read.cu"}) {
     CHECK(paths.contains(path));
   }
 }
