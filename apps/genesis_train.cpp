@@ -1,11 +1,9 @@
 // genesis_train CONFIG: trains what the config describes.
 
-#include <atomic>
-#include <csignal>
-
 #include "apps/device.h"
 #include "apps/main.h"
 #include "apps/train/plan_report.h"
+#include "apps/train/stop_signals.h"
 #include "apps/train/trainer.h"
 #include "apps/train/training_graph.h"
 #include "engine/device/device.h"
@@ -14,16 +12,6 @@
 using namespace genesis;
 
 namespace {
-
-std::atomic<bool> interrupted = false;  // a signal handler can reach nothing else
-
-void interrupt(int signal) {
-  interrupted = true;
-  std::signal(signal, SIG_DFL);  // a second one ends the program at once
-}
-
-// Whoever reads the output has gone: training ends as if asked to. Later writes fail quietly.
-void output_closed(int) { interrupted = true; }
 
 void print_graph(const Config& config) {
   const auto print = [](const char* pass, const Graph& graph) {
@@ -34,11 +22,10 @@ void print_graph(const Config& config) {
 }
 
 void train(const Config& config) {
+  StopSignals signals;
   Trainer trainer(config, Terminal::standard_output());
-  std::signal(SIGINT, interrupt);
-  std::signal(SIGTERM, interrupt);
-  std::signal(SIGPIPE, output_closed);
-  trainer.run([] { return interrupted.load(); });
+  signals.arm();
+  trainer.run([&] { return signals.asked(); });
 }
 
 }  // namespace

@@ -7,6 +7,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+# Training that is interrupted saves and ends well; what follows would be of half a model.
+trap 'exit 130' INT
+
 usage() { sed -n '2,6s/^# \{0,1\}//p' "$0"; }
 say() { printf '\n== %s\n' "$*"; }
 

@@ -1,5 +1,8 @@
 // genesis_train and genesis_generate as their user meets them.
 #include <algorithm>
+#include <csignal>
+#include <cstdint>
+#include <sstream>
 
 #include "io/config.h"
 #include "tests/apps/shell.h"
@@ -160,10 +163,23 @@ TEST_CASE("an interrupted genesis_train saves what it has reached, and goes on f
       program +
           " c.yaml --train.steps=1000000 --checkpoint.every=0 >first & pid=$!\n"
           "until [ -e run/metrics.jsonl ] && [ $(wc -l <run/metrics.jsonl) -ge 3 ]; do sleep 0.02; done\n"
+          "grep -h ^SigBlk: /proc/$pid/task/*/status >blocked; grep -h ^SigCgt: /proc/$pid/status >caught\n"
           "kill -INT $pid; wait $pid\n");
   const std::string in = "cd " + train.folder.path().string() + " && ";
   // A shell starts background programs with SIGINT ignored unless job control (-m) is on.
   REQUIRE(std::system((in + "sh -m interrupt.sh 2>/dev/null").c_str()) == 0);
+  // No handler runs on a computing thread's stack (apps/train/stop_signals.h says why).
+  const uint64_t stops = uint64_t(1) << (SIGINT - 1) | uint64_t(1) << (SIGTERM - 1);
+  std::istringstream blocked(read_text_file(train.folder.file("blocked"))),
+      caught(read_text_file(train.folder.file("caught")));
+  std::string name, mask;
+  int threads = 0, open = 0, masks = 0;
+  for (; blocked >> name >> mask; ++threads) open += (std::stoull(mask, nullptr, 16) & stops) != stops;
+  for (; caught >> name >> mask; ++masks) CHECK((std::stoull(mask, nullptr, 16) & stops) == 0);
+  CHECK(threads >= 3);
+  CHECK(open == 1);  // the one that waits: it lets them in meanwhile
+  CHECK(masks == 1);
+
   const std::string first = read_text_file(train.folder.file("first"));
   const size_t at = first.find("stopped after step ");
   REQUIRE(at != std::string::npos);
