@@ -37,18 +37,21 @@ Evaluator::Evaluator(const Config& config, const std::vector<std::shared_ptr<con
   }
 }
 
-std::vector<EvalRecord> Evaluator::run(int64_t step) {
+std::vector<EvalRecord> Evaluator::run(int64_t step, const std::function<bool()>& stop) {
   std::vector<EvalRecord> records;
-  for (Model& model : models_) records.push_back(evaluate(model, step));
+  for (Model& model : models_) {
+    if (const auto record = evaluate(model, step, stop)) records.push_back(*record);
+  }
   return records;
 }
 
-EvalRecord Evaluator::evaluate(Model& model, int64_t step) {
+std::optional<EvalRecord> Evaluator::evaluate(Model& model, int64_t step, const std::function<bool()>& stop) {
   double loss = 0, targets = 0, bytes = 0;
   for (const ValidationLoader& loader : loaders_) {
     const int64_t all = loader.micro_batches();
     double seen = 0;
     for (int64_t i = 0; i < (max_batches_ > 0 ? std::min(all, max_batches_) : all); ++i) {
+      if (stop()) return std::nullopt;
       feed(storage_, loader.batch(i));
       model.executable.run(Phase::begin);
       model.executable.run(Phase::micro);
@@ -61,7 +64,7 @@ EvalRecord Evaluator::evaluate(Model& model, int64_t step) {
     // Exact for a whole set; a part of one counts as that part of its bytes.
     bytes += double(loader.data().bytes()) * seen / double(loader.data().tokens());
   }
-  return {step, model.recurrence, loss / targets, loss / std::numbers::ln2 / bytes};
+  return EvalRecord{step, model.recurrence, loss / targets, loss / std::numbers::ln2 / bytes};
 }
 
 }  // namespace genesis

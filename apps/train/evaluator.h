@@ -1,6 +1,7 @@
 // Cross-entropy and bits-per-byte on the validation data.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -18,15 +19,16 @@ class Evaluator {
   Evaluator(const Config& config, const std::vector<std::shared_ptr<const TokenDataset>>& data, DType dtype,
             Storage& storage);
 
-  // A record for each number of recurrent steps; none without validation data.
-  std::vector<EvalRecord> run(int64_t step);
+  // A record for each number of recurrent steps; none without validation data. stop is asked before every
+  // micro-batch: once it says so, what is not finished makes no record.
+  std::vector<EvalRecord> run(int64_t step, const std::function<bool()>& stop);
 
  private:
   struct Model {
     std::optional<int64_t> recurrence;  // none for a dense model
     Executable executable;
   };
-  EvalRecord evaluate(Model& model, int64_t step);
+  std::optional<EvalRecord> evaluate(Model& model, int64_t step, const std::function<bool()>& stop);
 
   const int64_t max_batches_;  // of each set; 0: all
   Storage& storage_;

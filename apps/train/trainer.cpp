@@ -110,8 +110,12 @@ void Trainer::run(const std::function<bool()>& stop) {
     stopped = stop();
     const auto due = [&](int64_t every) { return every > 0 && state_.step % every == 0; };
     const bool last = state_.step == steps;
-    if ((due(config_.eval.every) && !stopped) || last) evaluate();
-    stopped = stopped || stop();  // validation may take long
+    if (last) {
+      evaluate([] { return false; });  // nobody would make it up
+    } else if (due(config_.eval.every) && !stopped) {
+      evaluate(stop);
+    }
+    stopped = stopped || stop();  // during validation
     if (due(config_.checkpoint.every) || last || stopped) save();
   }
   if (stopped) {
@@ -181,8 +185,8 @@ void Trainer::stop_if_lost() const {
                     state_.step, state_.bad_steps_in_a_row));
 }
 
-void Trainer::evaluate() {
-  for (const EvalRecord& record : evaluator_->run(state_.step)) log_->evaluation(record);
+void Trainer::evaluate(const std::function<bool()>& stop) {
+  for (const EvalRecord& record : evaluator_->run(state_.step, stop)) log_->evaluation(record);
 }
 
 void Trainer::save() { save_run(config_.run_dir, state_, storage_, config_.checkpoint.keep); }

@@ -34,7 +34,7 @@ class Trainer {
   double update_parameters();  // returns the learning rate
   void count_step(bool applied);
   void stop_if_lost() const;  // throws Error after too many steps in a row that were not applied
-  void evaluate();
+  void evaluate(const std::function<bool()>& stop);
   void save();
   int64_t tokens_per_step() const { return config_.train.batch_size * config_.data.sequence_length; }
 

@@ -38,6 +38,20 @@ std::function<bool()> after(const std::unique_ptr<Trainer>& trainer, int64_t ste
 
 }  // namespace
 
+TEST_CASE("a stop during validation is answered before its next batch, and saved") {
+  TinyRun tiny;
+  const Config config = tiny.config("run", {"--eval.every=3", "--checkpoint.every=0"});
+  int asked = 0;
+  auto trainer = tiny.trainer(config);
+  // Not after step 3, but once its validation is under way.
+  trainer->run([&] { return trainer->state().step == 3 && ++asked > 2; });
+  CHECK(asked >= 3);
+  CHECK(trainer->state().step == 3);
+  for (const json& r : metrics(config.run_dir)) CHECK(r["kind"] == "step");
+  trainer.reset();
+  CHECK(tiny.trainer(config)->state().step == 3);
+}
+
 TEST_CASE("a run that is stopped and continued ends with the same bits") {
   TinyRun tiny;
   const std::string dtype = GENERATE("f32", "bf16");
