@@ -66,9 +66,8 @@ std::string arithmetic(const Config& config, const Graph& graph) {
   for (const Node& node : graph.nodes) {
     if (node.phase != Phase::micro) continue;
     const Cost cost = cost_of(graph, node);
-    (node.recompute  ? again
-     : node.backward ? backward
-                     : forward) += cost.flops - cost.backward_flops - cost.again_flops;
+    double& own = node.recompute ? again : node.backward ? backward : forward;
+    own += cost.flops - cost.backward_flops - cost.again_flops;
     backward += cost.backward_flops;
     again += cost.again_flops;
   }
