@@ -39,6 +39,16 @@ std::optional<Number> number_in(const std::string& text) {
   return value;
 }
 
+// What fp32 makes of a number; below its smallest normal one that is 0.
+double rounded_to_fp32(double value) {
+  using Limits = std::numeric_limits<float>;
+  // Half a unit in the last place past the largest number; converting more is undefined.
+  constexpr double kOverflow = 0x1.ffffffp127;
+  if (std::abs(value) >= kOverflow) return std::copysign(Limits::infinity(), value);
+  const float rounded = static_cast<float>(value);
+  return std::abs(rounded) < Limits::min() ? 0.0 : double{rounded};
+}
+
 bool plain(const Yaml& node) { return node.kind == Yaml::Kind::scalar && !node.quoted; }
 
 // What to write instead of a number that is not written as one.
@@ -98,10 +108,17 @@ double Real::read(const Yaml& node, const std::string& path) const {
   if (plain(node) && matches(node.text, real_syntax())) {
     const auto value = number_in<double>(node.text);
     if (!value) refuse(node, path, expected(), "it does not fit a 64-bit floating-point number");
-    const bool enough = above_min ? *value > min : *value >= min;
-    const bool low = below_max ? *value < max : *value <= max;
-    if (enough && low) return *value;
-    refuse(node, path, expected());
+    const auto allowed = [&](double v) {
+      return (above_min ? v > min : v >= min) && (below_max ? v < max : v <= max);
+    };
+    if (!allowed(*value)) refuse(node, path, expected());
+    if (!fp32) return *value;
+    const double rounded = rounded_to_fp32(*value);
+    const bool vanishes = rounded == 0 && *value != 0;
+    if (!std::isfinite(rounded) || vanishes || !allowed(rounded)) {
+      refuse(node, path, expected(), fmt::format("computed with in fp32, it would be {}", rounded));
+    }
+    return *value;
   }
   refuse(node, path, expected(), number_hint(node));
 }
@@ -169,7 +186,7 @@ Config::Dataset DatasetEntry::read(const Yaml& node, const std::string& path) co
     if (key == "path") {
       dataset.path = Text{}.read(value, path + ".path");
     } else if (key == "weight") {
-      dataset.weight = Real{.min = 0.0, .above_min = true}.read(value, path + ".weight");
+      dataset.weight = Real{.min = 0.0, .above_min = true, .fp32 = false}.read(value, path + ".weight");
     } else {
       throw Error(
           fmt::format("{}: {}: unknown key {}; a dataset has path and weight", value.where, path, key));

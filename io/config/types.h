@@ -26,11 +26,14 @@ struct Integer {
   std::string print(Value value) const { return std::to_string(value); }
 };
 
-// A number of YAML's core schema, 1e-4 included; .inf and .nan are refused.
+// A number of YAML's core schema, 1e-4 included; .inf and .nan are refused. Where fp32 computes with it, so is
+// what fp32 makes something else of: a limit that is not allowed (0.99999999999 is 1 there), an infinity, or 0,
+// which is what some devices take numbers below the smallest normal one for.
 struct Real {
   using Value = double;
   double min = -std::numeric_limits<double>::infinity(), max = std::numeric_limits<double>::infinity();
   bool above_min = false, below_max = false;  // the limit itself is not allowed
+  bool fp32 = true;                           // is computed with in fp32
   std::string expected() const;
   Value read(const Yaml& node, const std::string& path) const;
   std::string print(Value value) const;

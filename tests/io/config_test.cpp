@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "io/config/table.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temp_folder.h"
@@ -142,6 +143,11 @@ TEST_CASE("a printed config reads back equal, whatever the text in it") {
   }
   c.data.tokenizer = "";
   for (const double number : {1e-300, 1.0 / 3.0, 5e-324, 1.7976931348623157e308}) {
+    c.data.train = {{"a", number}};
+    CHECK(parse(print_config(c)) == c);
+  }
+  // The smallest and the largest that fp32 has.
+  for (const double number : {1.1754943508222875e-38, 1.0 / 3.0, 3.4028234663852886e38}) {
     c.optim.lr = c.optim.eps = number;
     CHECK(parse(print_config(c)) == c);
   }
@@ -242,6 +248,38 @@ TEST_CASE("numbers: what YAML leaves open is decided") {
   CHECK(parse(with("1e-3", "3")).optim.lr == 3.0);
   CHECK(parse(kSmallest, {"--train.seed=9223372036854775807"}).train.seed == INT64_MAX);
   CHECK(parse(kSmallest, {"--train.memory_budget=3 MiB"}).train.memory_budget == 3 << 20);
+}
+
+TEST_CASE("a number that fp32 makes something else of is refused wherever fp32 computes with it") {
+  size_t fields = 0;
+  for (const config::Section& section : config::table()) {
+    for (const config::Field& field : section.fields) {
+      if (!field.expected.starts_with("a number")) continue;
+      ++fields;
+      INFO(field.path);
+      const std::string key = "--" + field.path + "=";
+      for (const char* small : {"1e-46", "1e-39", "1e-300"}) {
+        CHECK(contains(refusal(key + small), "computed with in fp32, it would be 0"));
+      }
+      if (contains(field.expected, "below 1")) {
+        for (const char* one : {"0.99999999999", "0.9999999999999999", "0.99999998"}) {
+          CHECK(contains(refusal(key + one), "computed with in fp32, it would be 1"));
+        }
+        CHECK(refusal(key + "0.9999999").empty());
+      } else {
+        for (const char* large : {"3.4028236e38", "1e39", "1e300"}) {
+          CHECK(contains(refusal(key + large), "computed with in fp32, it would be inf"));
+        }
+      }
+    }
+  }
+  CHECK(fields == 12);
+  CHECK(refusal("--optim.lr=3.4e38").empty());
+  CHECK(refusal("--optim.weight_decay=1.2e-38").empty());
+  CHECK(refusal("--optim.weight_decay=0").empty());
+  CHECK(refusal("--optim.beta1=0").empty());
+  // A dataset's weight is only ever compared with others, in fp64.
+  CHECK(refusal("--data.train=[{path: a, weight: 1e-300}, {path: b, weight: 1e300}]").empty());
 }
 
 TEST_CASE("truth values are true and false") {
