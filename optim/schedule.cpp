@@ -10,11 +10,11 @@ double learning_rate(const Config::Schedule& s, double lr, int64_t steps, int64_
   if (step < s.warmup_steps) return lr * double(step + 1) / double(s.warmup_steps);
   if (s.kind == Config::ScheduleKind::constant) return lr;
   const bool cosine = s.kind == Config::ScheduleKind::cosine;
-  // The decay's first step still has lr, and its last one has min_lr exactly.
   const int64_t decay = cosine ? steps - s.warmup_steps : s.decay_steps;
   const int64_t into = step - (steps - decay);
   if (into < 0) return lr;
-  const double progress = decay > 1 ? std::min(1.0, double(into) / double(decay - 1)) : 1.0;
+  const int64_t to_min = s.min_lr > 0 ? decay - 1 : decay;  // steps until the rate is min_lr
+  const double progress = into < to_min ? double(into) / double(to_min) : 1.0;
   const double left = cosine ? 0.5 * (1 + std::cos(std::numbers::pi * progress)) : 1 - progress;
   return s.min_lr + (lr - s.min_lr) * left;
 }

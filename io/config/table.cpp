@@ -128,7 +128,9 @@ Section model_section() {
        field(kFixed, "model.swiglu_clamp", model, &Model::swiglu_clamp, kNotNegative, "",
              "Limits SwiGLU's gate from above and its linear part on both sides. 0: no limit."),
        field(kFixed, "model.z_loss", model, &Model::z_loss, kNotNegative, "",
-             "Weight of the squared log of the softmax's denominator in the loss; 1e-4 is usual. 0: none.")}};
+             "Weight of the squared log of the softmax's denominator in what training lowers; 1e-4 is usual. "
+             "The "
+             "losses that are reported are without it. 0: none.")}};
 }
 
 Section recurrence_section() {
@@ -231,7 +233,9 @@ Section schedule_section() {
        field(kOptional, "schedule.warmup_steps", schedule, &Schedule::warmup_steps, kCount, "steps",
              "Steps until optim.lr is reached."),
        field(kOptional, "schedule.min_lr", schedule, &Schedule::min_lr, kNotNegative, "",
-             "Learning rate of the last step (cosine, wsd)."),
+             "Learning rate of the last step (cosine, wsd). 0: one step later, so that no step is taken at a "
+             "rate "
+             "of 0."),
        field(kOptional, "schedule.decay_steps", schedule, &Schedule::decay_steps, kCount, "steps",
              "Length of the last part (wsd).")}};
 }

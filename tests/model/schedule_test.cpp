@@ -1,5 +1,10 @@
 #include "optim/schedule.h"
 
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <vector>
+
 #include "tests/support/catch.h"
 
 using namespace genesis;
@@ -73,4 +78,27 @@ TEST_CASE("schedule: a floor at lr is constant") {
   Config::Schedule s = schedule(Kind::cosine, 0);
   s.min_lr = kLr;
   for (const double lr : run(s, 20)) CHECK(lr == kLr);
+}
+
+TEST_CASE(
+    "schedule: no step is taken at a rate of 0; a floor of 0 would be reached by the step after the last") {
+  for (const Kind kind : {Kind::cosine, Kind::wsd, Kind::constant}) {
+    for (const int64_t steps : {1, 2, 3, 12, 1000, 80000}) {
+      for (const int64_t warmup : {int64_t(0), std::min<int64_t>(steps - 1, 10)}) {
+        for (const int64_t decay : {int64_t(1), steps - warmup}) {
+          Config::Schedule s = schedule(kind, warmup, decay);
+          s.min_lr = 0;
+          const auto lr = run(s, steps);
+          for (const double rate : lr) REQUIRE(rate > 0);
+          for (size_t i = size_t(warmup) + 1; i < lr.size(); ++i) REQUIRE(lr[i] <= lr[i - 1]);
+          if (kind != Kind::constant) CHECK(learning_rate(s, kLr, steps, steps) == 0);
+        }
+      }
+    }
+  }
+  Config::Schedule s = schedule(Kind::cosine, 0);
+  s.min_lr = 0;
+  CHECK(run(s, 1) == std::vector<double>{kLr});
+  CHECK(run(s, 2) == std::vector<double>{kLr, 0.5 * (1 + std::cos(std::numbers::pi / 2)) * kLr});
+  CHECK(run(s, 100)[50] == Approx(kLr / 2));
 }
