@@ -9,6 +9,7 @@
 #include "apps/device.h"
 #include "apps/main.h"
 #include "apps/train/training_graph.h"
+#include "engine/ops/matmul.h"
 #include "engine/runtime/executable.h"
 #include "kernels/adamw/adamw.h"
 #include "kernels/common/parallel.h"
@@ -82,8 +83,8 @@ void make_up_batch(const Config& config, Storage& storage) {
 }
 
 std::string label(const Node& node, const Graph& graph) {
-  const std::string name = op_def(node.op).name;
-  if (node.op != Op::matmul) return name + (node.recompute ? ", recompute" : "");
+  const std::string name = node.op->name;
+  if (node.op != &ops::kMatMul) return name + (node.recompute ? ", recompute" : "");
   return name + (!node.backward                                    ? ", forward"
                  : node.recompute                                  ? ", recompute"
                  : graph.value(node.in[1]).role == Role::parameter ? ", input's gradient"
@@ -117,7 +118,7 @@ void bench(const Config& config, int steps) {
   initialise_parameters(config.model, 1, storage);
   make_up_batch(config, storage);
   const Products all(*device, step.graph(), [](const Node&) { return true; });
-  const Products head(*device, step.graph(), [](const Node& node) { return node.op != Op::matmul; });
+  const Products head(*device, step.graph(), [](const Node& node) { return node.op != &ops::kMatMul; });
 
   const int64_t micro_steps = config.train.batch_size / config.train.micro_batch;
   const double tokens = double(config.train.batch_size * config.data.sequence_length);
@@ -141,7 +142,7 @@ void bench(const Config& config, int steps) {
   }
   double matmul_s = median(head_s);  // those inside other ops, measured alone; the others in their nodes
   for (size_t i = 0; i < step.graph().nodes.size(); ++i) {
-    if (step.graph().nodes[i].op == Op::matmul) matmul_s += step.node_seconds()[i] / steps;
+    if (step.graph().nodes[i].op == &ops::kMatMul) matmul_s += step.node_seconds()[i] / steps;
   }
 
   print_table(step, steps, tokens);

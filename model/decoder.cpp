@@ -4,6 +4,8 @@
 #include <functional>
 
 #include "engine/graph/builder.h"
+#include "engine/ops/elementwise.h"
+#include "engine/ops/matmul.h"
 #include "model/executions.h"
 
 namespace genesis {
@@ -96,7 +98,7 @@ Graph build_loss_graph(const Config::Model& m, const BatchShape& batch, DType dt
   const ValueId positions = b.persistent(kPositions, rows, DType::i32, Role::input);
   const ValueId loss_and_count = b.persistent(kLossAndCount, {2}, DType::f32, Role::result);
   const Weights w = declare_weights(b, m, dtype);
-  Builder(graph, Phase::begin).append(Op::zero, {}, {}, {}, {loss_and_count});
+  Builder(graph, Phase::begin).append(ops::kZero, {}, {}, {}, {loss_and_count});
 
   const AttentionAttrs attrs = attention_attrs(m, batch.B, batch.T, batch.document_mask);
   const Attend attend = [&](Builder& builder, ValueId qkv) {
@@ -128,7 +130,7 @@ Graph build_generation_graph(const Config::Model& m, int64_t n, int64_t T_max, D
     };
   };
   const ValueId x = decoder(b, m, w, recurrence, tokens, positions, attend);
-  const NodeId head = b.append(Op::matmul, MatMulAttrs{.transpose_b = true, .f32_out = true}, {x, w.head},
+  const NodeId head = b.append(ops::kMatMul, MatMulAttrs{.transpose_b = true, .f32_out = true}, {x, w.head},
                                {for_count(kLogits, n)});
   graph.value(graph.nodes[size_t(head)].out[0]).role = Role::result;
   verify(graph);

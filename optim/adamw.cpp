@@ -1,6 +1,8 @@
 #include "optim/adamw.h"
 
 #include "engine/graph/builder.h"
+#include "engine/ops/elementwise.h"
+#include "engine/ops/optimizer.h"
 #include "kernels/common/error.h"
 
 namespace genesis {
@@ -28,19 +30,19 @@ void append_adamw(Graph& graph, ValueId loss_and_count, const AdamWOptions& opti
   require(copies.empty() || copies.size() == masters.size(), "parameters have one compute type");
 
   Node zero;
-  zero.op = Op::zero;
+  zero.op = &ops::kZero;
   zero.phase = Phase::begin;
   zero.into = gradients;
   graph.nodes.insert(graph.nodes.begin(), std::move(zero));
 
   std::vector<ValueId> norm_in{loss_and_count};
   norm_in.insert(norm_in.end(), gradients.begin(), gradients.end());
-  update.append(Op::grad_norm, GradNormAttrs{options.clip_norm}, norm_in, {}, {norm_and_scale});
+  update.append(ops::kGradNorm, GradNormAttrs{options.clip_norm}, norm_in, {}, {norm_and_scale});
 
   std::vector<ValueId> in{step, norm_and_scale}, into = masters;
   in.insert(in.end(), gradients.begin(), gradients.end());
   for (const auto* more : {&first, &second, &copies}) into.insert(into.end(), more->begin(), more->end());
-  update.append(Op::adamw, std::move(attrs), in, {}, into);
+  update.append(ops::kAdamW, std::move(attrs), in, {}, into);
   verify(graph);
 }
 

@@ -7,7 +7,8 @@
 #include <limits>
 
 #include "apps/train/training_graph.h"
-#include "engine/ops/op.h"
+#include "engine/ops/attention.h"
+#include "engine/ops/matmul.h"
 #include "kernels/common/error.h"
 
 namespace genesis::bench {
@@ -20,7 +21,7 @@ double graph_flops(const Config& config) {
   for (const Node& node : graph.nodes) {
     const bool counted = node.execution == 0 && node.phase == Phase::micro && !node.recompute;
     const bool products =
-        node.op == Op::matmul || node.op == Op::attention || node.op == Op::attention_backward;
+        node.op == &ops::kMatMul || node.op == &ops::kAttention || node.op == &ops::kAttentionBackward;
     if (counted && products) flops += cost_of(graph, node).flops;
   }
   return flops;

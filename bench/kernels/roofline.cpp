@@ -8,7 +8,7 @@
 #include <map>
 
 #include "apps/train/training_graph.h"
-#include "engine/ops/op.h"
+#include "engine/ops/matmul.h"
 #include "io/format.h"
 #include "kernels/common/error.h"
 
@@ -43,8 +43,8 @@ struct Row {
 };
 
 std::string label(const Graph& graph, const Node& node) {
-  std::string name = op_def(node.op).name;
-  if (node.op == Op::matmul && node.backward && !node.recompute) {
+  std::string name = node.op->name;
+  if (node.op == &ops::kMatMul && node.backward && !node.recompute) {
     name += graph.value(node.in[1]).role == Role::parameter ? " d_x" : " d_weight";
   }
   return node.recompute ? name + ", again" : name;

@@ -1,12 +1,15 @@
 #include "engine/graph/builder.h"
 
-#include "engine/ops/op.h"
+#include "engine/ops/embedding.h"
+#include "engine/ops/matmul.h"
+#include "engine/ops/rmsnorm.h"
+#include "engine/ops/swiglu.h"
 #include "kernels/common/error.h"
 
 namespace genesis {
 
 NodeId append_node(Graph& graph, Node node, const std::vector<std::string>& out_names) {
-  const OpDef& def = op_def(node.op);
+  const OpDef& def = *node.op;
   const std::vector<ValueType> types = def.infer(graph, node);
   require(types.size() == out_names.size(), "a name for every output");
   for (size_t i = 0; i < types.size(); ++i) {
@@ -26,10 +29,10 @@ ValueId Builder::persistent(const std::string& name, Shape shape, DType dtype, R
   return graph_.add_value({name, shape, dtype, role, kNone});
 }
 
-NodeId Builder::append(Op op, Attrs attrs, std::vector<ValueId> in, std::vector<std::string> out_names,
-                       std::vector<ValueId> into) {
+NodeId Builder::append(const OpDef& op, std::any attrs, std::vector<ValueId> in,
+                       std::vector<std::string> out_names, std::vector<ValueId> into) {
   Node node;
-  node.op = op;
+  node.op = &op;
   node.attrs = std::move(attrs);
   node.in = std::move(in);
   node.into = std::move(into);
@@ -42,46 +45,47 @@ NodeId Builder::append(Op op, Attrs attrs, std::vector<ValueId> in, std::vector<
 }
 
 ValueId Builder::embedding(const std::string& name, ValueId tokens, ValueId table) {
-  return graph_.nodes[size_t(append(Op::embedding, {}, {tokens, table}, {name}))].out[0];
+  return graph_.nodes[size_t(append(ops::kEmbedding, {}, {tokens, table}, {name}))].out[0];
 }
 
 Builder::Norm Builder::rmsnorm(const std::string& name, ValueId x, ValueId residual, ValueId weight,
                                float eps) {
   const std::string h_name = residual == kNone ? "" : name + ".h";
-  const NodeId n = append(Op::rmsnorm, NormAttrs{eps}, {x, residual, weight}, {h_name, name, name + ".rstd"});
+  const NodeId n =
+      append(ops::kRmsNorm, NormAttrs{eps}, {x, residual, weight}, {h_name, name, name + ".rstd"});
   const Node& node = graph_.nodes[size_t(n)];
   return {residual == kNone ? x : node.out[0], node.out[1]};
 }
 
 ValueId Builder::linear(const std::string& name, ValueId x, ValueId weight) {
   const MatMulAttrs attrs{.transpose_b = true};
-  return graph_.nodes[size_t(append(Op::matmul, attrs, {x, weight}, {name}))].out[0];
+  return graph_.nodes[size_t(append(ops::kMatMul, attrs, {x, weight}, {name}))].out[0];
 }
 
 ValueId Builder::rope(const std::string& name, ValueId qkv, ValueId positions, const RopeAttrs& attrs) {
-  return graph_.nodes[size_t(append(Op::rope, attrs, {qkv, positions}, {name}))].out[0];
+  return graph_.nodes[size_t(append(ops::kRope, attrs, {qkv, positions}, {name}))].out[0];
 }
 
 ValueId Builder::attention(const std::string& name, ValueId qkv, ValueId positions,
                            const AttentionAttrs& attrs) {
   const NodeId n =
-      append(Op::attention, attrs, {qkv, attrs.document_mask ? positions : kNone}, {name, name + ".lse"});
+      append(ops::kAttention, attrs, {qkv, attrs.document_mask ? positions : kNone}, {name, name + ".lse"});
   return graph_.nodes[size_t(n)].out[0];
 }
 
 ValueId Builder::attention_cached(const std::string& name, ValueId qkv, ValueId first, ValueId k_cache,
                                   ValueId v_cache, const AttentionAttrs& attrs) {
-  const NodeId n = append(Op::attention_cached, attrs, {qkv, first}, {name}, {k_cache, v_cache});
+  const NodeId n = append(ops::kAttentionCached, attrs, {qkv, first}, {name}, {k_cache, v_cache});
   return graph_.nodes[size_t(n)].out[0];
 }
 
 ValueId Builder::swiglu(const std::string& name, ValueId gate_up, float clamp) {
-  return graph_.nodes[size_t(append(Op::swiglu, SwiGluAttrs{clamp}, {gate_up}, {name}))].out[0];
+  return graph_.nodes[size_t(append(ops::kSwiGlu, SwiGluAttrs{clamp}, {gate_up}, {name}))].out[0];
 }
 
 void Builder::head_loss(ValueId x, ValueId weight, ValueId targets, ValueId loss_and_count,
                         const HeadLossAttrs& attrs) {
-  append(Op::head_loss, attrs, {x, weight, targets}, {}, {loss_and_count});
+  append(ops::kHeadLoss, attrs, {x, weight, targets}, {}, {loss_and_count});
 }
 
 }  // namespace genesis

@@ -4,6 +4,9 @@
 #include <string>
 
 #include "engine/graph/graph.h"
+#include "engine/ops/attention.h"
+#include "engine/ops/head_loss.h"
+#include "engine/ops/rope.h"
 
 namespace genesis {
 
@@ -43,7 +46,7 @@ class Builder {
                  const HeadLossAttrs& attrs);
 
   // Appends a node; its outputs get the names (prefix applied; an empty name: the output is not wanted).
-  NodeId append(Op op, Attrs attrs, std::vector<ValueId> in, std::vector<std::string> out_names,
+  NodeId append(const OpDef& op, std::any attrs, std::vector<ValueId> in, std::vector<std::string> out_names,
                 std::vector<ValueId> into = {});
 
  private:

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "engine/ops/op.h"
+#include "engine/ops/table.h"
 #include "kernels/common/error.h"
 
 namespace genesis {
@@ -69,8 +69,7 @@ std::string names(const Graph& graph, const std::vector<ValueId>& ids) {
 std::string describe(const Value& v) { return fmt::format("{}{}", name_of(v.dtype), v.shape.to_string()); }
 
 std::string describe(const Graph& graph, const Node& node) {
-  std::string s =
-      fmt::format("{:<6} {}({})", name_of(node.phase), op_def(node.op).name, names(graph, node.in));
+  std::string s = fmt::format("{:<6} {}({})", name_of(node.phase), node.op->name, names(graph, node.in));
   if (!node.out.empty()) {
     s += " -> ";
     for (size_t i = 0; i < node.out.size(); ++i) {
@@ -85,7 +84,7 @@ std::string describe(const Graph& graph, const Node& node) {
     }
   }
   if (!node.into.empty()) s += fmt::format(" into {}", names(graph, node.into));
-  const std::string attrs = to_string(node.attrs);
+  const std::string attrs = node.op->text ? node.op->text(node) : "";
   if (!attrs.empty()) s += fmt::format(" {{{}}}", attrs);
   if (node.recompute) s += " recompute";
   return s;
@@ -135,6 +134,7 @@ class Verifier {
   }
 
   void check_node(const Node& node) {
+    check_op(node);
     check_ids(node);
     if (node.phase < phase_) fail(node, "a node of an earlier phase after a later one");
     phase_ = node.phase;
@@ -155,7 +155,14 @@ class Verifier {
     check_outputs(node);
   }
 
-  // The only check that nothing else relies on having passed: it comes first.
+  // Nodes are described by their op and the names of their values: these two come first.
+  void check_op(const Node& node) const {
+    const auto ops = all_ops();
+    check(std::find(ops.begin(), ops.end(), node.op) != ops.end(),
+          fmt::format("graph: the op '{}' is not listed in engine/ops/table.cpp",
+                      node.op ? node.op->name : "(none)"));
+  }
+
   void check_ids(const Node& node) const {
     const auto known = [&](ValueId id) { return id == kNone || graph_.has(id); };
     for (const auto* ids : {&node.in, &node.out}) {
@@ -167,7 +174,7 @@ class Verifier {
   }
 
   void check_outputs(const Node& node) {
-    const OpDef& def = op_def(node.op);
+    const OpDef& def = *node.op;
     const std::vector<ValueType> types = def.infer(graph_, node);
     if (types.size() != node.out.size()) fail(node, "wrong number of outputs");
     for (size_t i = 0; i < types.size(); ++i) {

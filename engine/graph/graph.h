@@ -2,15 +2,17 @@
 // which they run. Passes are functions that change a graph; verify() holds after each.
 #pragma once
 
+#include <any>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "engine/core/shape.h"
-#include "engine/ops/attrs.h"
 #include "kernels/common/dtype.h"
 
 namespace genesis {
+
+struct OpDef;  // engine/ops/op.h
 
 using ValueId = int32_t;
 using NodeId = int32_t;
@@ -50,8 +52,8 @@ struct Value {
 };
 
 struct Node {
-  Op op = Op::zero;
-  Attrs attrs;
+  const OpDef* op = nullptr;
+  std::any attrs;  // the op's own struct (engine/ops/<op>.h), or nothing
   std::vector<ValueId> in;
   std::vector<ValueId> out;   // kNone: an optional output that nobody wants
   std::vector<ValueId> into;  // persistent values that the node changes: accumulates into, or updates
@@ -83,7 +85,7 @@ class Graph {
 // One node a line, then the persistent values: stable text, for people and for tests.
 std::string to_string(const Graph& graph);
 
-// Throws Error if the graph breaks a rule: ids in range, names unique, phases in order, every value assigned
+// Throws Error if the graph breaks a rule: ops that the table lists, ids in range, names unique, phases in order, every value assigned
 // once and before its uses, an overwritten value never used again, nothing but persistent values changed,
 // shapes and types as the ops demand.
 void verify(const Graph& graph);

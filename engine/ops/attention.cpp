@@ -1,23 +1,32 @@
-#include "kernels/attention/attention.h"
+#include "engine/ops/attention.h"
+
+#include <fmt/format.h>
 
 #include <cmath>
 
 #include "engine/ops/helpers.h"
 #include "engine/passes/differentiate.h"
+#include "kernels/attention/attention.h"
 
 namespace genesis::ops {
 namespace {
+
+std::string text(const Node& n) {
+  const auto& a = attrs_of<AttentionAttrs>(n);
+  return fmt::format("B={} T={} H={} KV={} K={}{}", a.B, a.T, a.H, a.KV, a.K,
+                     a.document_mask ? " document_mask" : "");
+}
 
 AttentionShape shape_of(const AttentionAttrs& a, DType dtype) {
   return {a.B, a.T, a.H, a.KV, a.K, dtype, 1.f / std::sqrt(float(a.K))};
 }
 
 AttentionShape shape_of(const Graph& g, const Node& n) {
-  return shape_of(std::get<AttentionAttrs>(n.attrs), input(g, n, 0).dtype);
+  return shape_of(attrs_of<AttentionAttrs>(n), input(g, n, 0).dtype);
 }
 
 void check_qkv(const Graph& g, const Node& n) {
-  const auto& a = std::get<AttentionAttrs>(n.attrs);
+  const auto& a = attrs_of<AttentionAttrs>(n);
   check_input(a.KV > 0 && a.H % a.KV == 0 && a.K % 8 == 0 && a.K <= 256, g, n,
               "H a multiple of KV and K a multiple of 8 up to 256");
   check_input(input(g, n, 0).shape == Shape{int64_t(a.B) * a.T, int64_t(a.H + 2 * a.KV) * a.K}, g, n,
@@ -26,7 +35,7 @@ void check_qkv(const Graph& g, const Node& n) {
 
 // Positions, i32 [B T], are there if and only if attention stays inside documents.
 void check_positions(const Graph& g, const Node& n) {
-  const auto& a = std::get<AttentionAttrs>(n.attrs);
+  const auto& a = attrs_of<AttentionAttrs>(n);
   const bool fit = a.document_mask ? input(g, n, 1).dtype == DType::i32 &&
                                          input(g, n, 1).shape.elements() == int64_t(a.B) * a.T
                                    : n.in[1] == kNone;
@@ -37,14 +46,14 @@ void check_positions(const Graph& g, const Node& n) {
 std::vector<ValueType> infer(const Graph& g, const Node& n) {
   check_qkv(g, n);
   check_positions(g, n);
-  const auto& a = std::get<AttentionAttrs>(n.attrs);
+  const auto& a = attrs_of<AttentionAttrs>(n);
   return {{{int64_t(a.B) * a.T, int64_t(a.H) * a.K}, input(g, n, 0).dtype}, {{a.B, a.H, a.T}, DType::f32}};
 }
 
 void grad(Differentiator& d, NodeId id) {
   const Node n = d.node(id);
   d.contribute(n.in[0],
-               d.append(id, Op::attention_backward, n.attrs,
+               d.append(id, kAttentionBackward, n.attrs,
                         {n.in[0], n.in[1], n.out[0], n.out[1], d.grad(n.out[0])}, {d.grad_name(n.in[0])})[0]);
 }
 
@@ -63,7 +72,7 @@ size_t workspace(const Graph& g, const Node& n) { return cpu::attention_forward_
 
 // Two products of T x T x K a head, of which causality leaves half.
 Cost cost(const Graph& g, const Node& n) {
-  const auto& a = std::get<AttentionAttrs>(n.attrs);
+  const auto& a = attrs_of<AttentionAttrs>(n);
   return {2. * double(a.B) * a.H * double(a.T) * a.T * a.K, bytes_touched(g, n)};
 }
 
@@ -71,7 +80,7 @@ Cost cost(const Graph& g, const Node& n) {
 std::vector<ValueType> infer_backward(const Graph& g, const Node& n) {
   check_qkv(g, n);
   check_positions(g, n);
-  const auto& a = std::get<AttentionAttrs>(n.attrs);
+  const auto& a = attrs_of<AttentionAttrs>(n);
   const Shape mix{int64_t(a.B) * a.T, int64_t(a.H) * a.K};
   check_input(input(g, n, 2).shape == mix && input(g, n, 4).shape == mix, g, n, "out and d_out [B T, H K]");
   check_input(input(g, n, 3).shape == Shape{a.B, a.H, a.T}, g, n, "lse [B, H, T]");
@@ -108,7 +117,7 @@ Cost cost_backward(const Graph& g, const Node& n) {
 // in: qkv [n, (H + 2 KV) K], first [1]; into: k_cache, v_cache [T_max, KV, K] -> out [n, H K]. attrs.T is n.
 std::vector<ValueType> infer_cached(const Graph& g, const Node& n) {
   check_qkv(g, n);
-  const auto& a = std::get<AttentionAttrs>(n.attrs);
+  const auto& a = attrs_of<AttentionAttrs>(n);
   check_input(a.B == 1 && n.into.size() == 2, g, n, "one sequence, and a cache of keys and one of values");
   const int64_t T_max = g.value(n.into[0]).shape[0];
   for (size_t i : {0, 1}) check_into(g, n, i, {{T_max, a.KV, a.K}, input(g, n, 0).dtype});
@@ -134,27 +143,27 @@ Run prepare_cached_cpu(const BoundNode& b) {
 }
 
 Cost cost_cached(const Graph& g, const Node& n) {
-  const auto& a = std::get<AttentionAttrs>(n.attrs);
+  const auto& a = attrs_of<AttentionAttrs>(n);
   return {4. * a.T * a.H * a.K * double(g.value(n.into[0]).shape[0]), bytes_touched(g, n)};
 }
 
 }  // namespace
 
-const OpDef kAttention{.op = Op::attention,
-                       .name = "attention",
+const OpDef kAttention{.name = "attention",
+                       .text = text,
                        .infer = infer,
                        .grad = grad,
                        .workspace = workspace,
                        .cost = cost,
                        .cpu = prepare_cpu};
-const OpDef kAttentionBackward{.op = Op::attention_backward,
-                               .name = "attention_backward",
+const OpDef kAttentionBackward{.name = "attention_backward",
+                               .text = text,
                                .infer = infer_backward,
                                .workspace = workspace_backward,
                                .cost = cost_backward,
                                .cpu = prepare_backward_cpu};
-const OpDef kAttentionCached{.op = Op::attention_cached,
-                             .name = "attention_cached",
+const OpDef kAttentionCached{.name = "attention_cached",
+                             .text = text,
                              .infer = infer_cached,
                              .cost = cost_cached,
                              .cpu = prepare_cached_cpu};

@@ -1,6 +1,7 @@
-#include "kernels/elementwise/elementwise.h"
+#include "engine/ops/elementwise.h"
 
 #include "engine/ops/helpers.h"
+#include "kernels/elementwise/elementwise.h"
 
 namespace genesis::ops {
 namespace {
@@ -37,9 +38,7 @@ Cost cost_zero(const Graph& g, const Node& n) { return {0, bytes_touched(g, n) /
 
 }  // namespace
 
-const OpDef kAdd{
-    .op = Op::add, .name = "add", .infer = infer_add, .cost = elementwise_cost<1>, .cpu = prepare_add_cpu};
-const OpDef kZero{
-    .op = Op::zero, .name = "zero", .infer = infer_zero, .cost = cost_zero, .cpu = prepare_zero_cpu};
+const OpDef kAdd{.name = "add", .infer = infer_add, .cost = elementwise_cost<1>, .cpu = prepare_add_cpu};
+const OpDef kZero{.name = "zero", .infer = infer_zero, .cost = cost_zero, .cpu = prepare_zero_cpu};
 
 }  // namespace genesis::ops

@@ -1,7 +1,8 @@
-#include "kernels/embedding/embedding.h"
+#include "engine/ops/embedding.h"
 
 #include "engine/ops/helpers.h"
 #include "engine/passes/differentiate.h"
+#include "kernels/embedding/embedding.h"
 
 namespace genesis::ops {
 namespace {
@@ -15,7 +16,7 @@ std::vector<ValueType> infer(const Graph& g, const Node& n) {
 
 void grad(Differentiator& d, NodeId id) {
   const Node n = d.node(id);
-  d.append(id, Op::embedding_backward, {}, {n.in[0], d.grad(n.out[0])}, {}, {d.gradient_buffer(n.in[1])});
+  d.append(id, kEmbeddingBackward, {}, {n.in[0], d.grad(n.out[0])}, {}, {d.gradient_buffer(n.in[1])});
 }
 
 Run prepare_cpu(const BoundNode& b) {
@@ -69,10 +70,8 @@ Cost cost_backward(const Graph& g, const Node& n) {
 
 }  // namespace
 
-const OpDef kEmbedding{
-    .op = Op::embedding, .name = "embedding", .infer = infer, .grad = grad, .cost = cost, .cpu = prepare_cpu};
-const OpDef kEmbeddingBackward{.op = Op::embedding_backward,
-                               .name = "embedding_backward",
+const OpDef kEmbedding{.name = "embedding", .infer = infer, .grad = grad, .cost = cost, .cpu = prepare_cpu};
+const OpDef kEmbeddingBackward{.name = "embedding_backward",
                                .infer = infer_backward,
                                .workspace = workspace_backward,
                                .cost = cost_backward,

@@ -1,6 +1,10 @@
 // The output layer and the cross-entropy as one op, so that logits exist for one chunk of tokens at a time.
 // With a gradient, the chunk's logits become their own gradient and are used up at once: they are never
 // computed twice. That works because nothing but the sum of losses itself depends on the loss.
+#include "engine/ops/head_loss.h"
+
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "engine/ops/helpers.h"
@@ -11,13 +15,19 @@
 namespace genesis::ops {
 namespace {
 
+std::string text(const Node& n) {
+  const auto& a = attrs_of<HeadLossAttrs>(n);
+  return fmt::format("chunk={}{}{}", a.chunk, a.z_loss > 0 ? fmt::format(" z_loss={:g}", a.z_loss) : "",
+                     a.with_gradient ? " with_gradient" : "");
+}
+
 constexpr size_t kAlign = 64;
 size_t aligned(size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
 // in: x [rows, D], weight [V, D], targets; into: loss_and_count [2]
 // With a gradient also into: d_weight -> d_x
 std::vector<ValueType> infer(const Graph& g, const Node& n) {
-  const auto& attrs = std::get<HeadLossAttrs>(n.attrs);
+  const auto& attrs = attrs_of<HeadLossAttrs>(n);
   const Value &x = input(g, n, 0), &weight = input(g, n, 1), &targets = input(g, n, 2);
   check_input(x.shape.rank() == 2 && weight.shape.rank() == 2 && x.shape[1] == weight.shape[1], g, n,
               "x [rows, D] and a weight [V, D]");
@@ -36,7 +46,7 @@ void grad(Differentiator& d, NodeId id) {
   const Value v = d.graph().value(x);
   const ValueId dx = d.graph().add_value({d.grad_name(x), v.shape, v.dtype, Role::activation, kNone});
   Node& n = d.graph().nodes[size_t(id)];
-  std::get<HeadLossAttrs>(n.attrs).with_gradient = true;
+  attrs_of<HeadLossAttrs>(n).with_gradient = true;
   n.into.push_back(buffer);
   n.out = {dx};
   d.contribute(x, dx);
@@ -44,7 +54,7 @@ void grad(Differentiator& d, NodeId id) {
 
 // Rows of the largest chunk.
 int64_t chunk_rows(const Graph& g, const Node& n) {
-  return std::min<int64_t>(std::get<HeadLossAttrs>(n.attrs).chunk, input(g, n, 0).shape[0]);
+  return std::min<int64_t>(attrs_of<HeadLossAttrs>(n).chunk, input(g, n, 0).shape[0]);
 }
 
 // How a chunk's arrays lie in the workspace, in bytes.
@@ -54,7 +64,7 @@ struct Layout {
 
 Layout layout(const Graph& g, const Node& n) {
   const size_t rows = size_t(chunk_rows(g, n)), logits = rows * size_t(input(g, n, 1).shape[0]);
-  const bool with_gradient = std::get<HeadLossAttrs>(n.attrs).with_gradient;
+  const bool with_gradient = attrs_of<HeadLossAttrs>(n).with_gradient;
   Layout l;
   l.d_logits = aligned(logits * sizeof(float));
   l.row_loss = l.d_logits + (with_gradient ? aligned(logits * size_of(input(g, n, 0).dtype)) : 0);
@@ -69,7 +79,7 @@ std::vector<MatMulShape> chunk_products(const Graph& g, const Node& n, int64_t r
   const DType t = input(g, n, 0).dtype;
   std::vector<MatMulShape> products{
       {.M = rows, .N = V, .K = D, .transpose_b = true, .a = t, .b = t, .c = DType::f32}};
-  if (std::get<HeadLossAttrs>(n.attrs).with_gradient) {
+  if (attrs_of<HeadLossAttrs>(n).with_gradient) {
     products.push_back({.M = rows, .N = D, .K = V, .a = t, .b = t, .c = t});
     products.push_back({.M = V,
                         .N = D,
@@ -148,7 +158,7 @@ std::vector<MatMulShape> products(const Graph& g, const Node& n) {
 
 // The sum over its kernels: each chunk's products, and the cross-entropy's pass over the logits.
 Cost cost(const Graph& g, const Node& n) {
-  const bool with_gradient = std::get<HeadLossAttrs>(n.attrs).with_gradient;
+  const bool with_gradient = attrs_of<HeadLossAttrs>(n).with_gradient;
   const double logits = double(input(g, n, 0).shape[0]) * double(input(g, n, 1).shape[0]);
   const double logit_bytes = sizeof(float) + (with_gradient ? size_of(input(g, n, 0).dtype) : 0);
   Cost total{0, double(input(g, n, 2).bytes()) + logit_bytes * logits};
@@ -163,8 +173,8 @@ Cost cost(const Graph& g, const Node& n) {
 
 }  // namespace
 
-const OpDef kHeadLoss{.op = Op::head_loss,
-                      .name = "head_loss",
+const OpDef kHeadLoss{.name = "head_loss",
+                      .text = text,
                       .infer = infer,
                       .grad = grad,
                       .workspace = workspace,

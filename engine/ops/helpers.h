@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "engine/ops/table.h"
+#include "engine/ops/op.h"
 #include "kernels/common/error.h"
 
 namespace genesis::ops {
@@ -11,7 +11,7 @@ namespace genesis::ops {
 // Throws Error if the node lacks it.
 inline const Value& input(const Graph& g, const Node& n, size_t i) {
   const bool there = i < n.in.size() && n.in[i] != kNone;
-  if (!there) throw Error(std::string(op_def(n.op).name) + ": input " + std::to_string(i) + " is missing");
+  if (!there) throw Error(std::string(n.op->name) + ": input " + std::to_string(i) + " is missing");
   return g.value(n.in[i]);
 }
 
@@ -27,7 +27,7 @@ inline void check_input(bool ok, const Graph& g, const Node& n, const char* expe
     if (id == kNone) continue;
     found += (found.empty() ? "" : ", ") + g.value(id).name + ":" + to_string(type_of(g.value(id)));
   }
-  throw Error(std::string(op_def(n.op).name) + ": expected " + expected + "; found " + found);
+  throw Error(std::string(n.op->name) + ": expected " + expected + "; found " + found);
 }
 
 // Throws Error unless value `i` of those that the node changes is there and has this type.
@@ -38,8 +38,7 @@ inline void check_into(const Graph& g, const Node& n, size_t i, const ValueType&
     if (v.shape == type.shape && v.dtype == type.dtype) return;
     found = v.name + ":" + to_string(type_of(v));
   }
-  throw Error(std::string(op_def(n.op).name) + ": expected to change a " + to_string(type) + "; found " +
-              found);
+  throw Error(std::string(n.op->name) + ": expected to change a " + to_string(type) + "; found " + found);
 }
 
 // An op that moves data and does a few operations an element.

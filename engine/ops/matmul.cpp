@@ -1,14 +1,23 @@
-#include "kernels/matmul/matmul.h"
+#include "engine/ops/matmul.h"
+
+#include <fmt/format.h>
 
 #include "engine/ops/helpers.h"
 #include "engine/passes/differentiate.h"
+#include "kernels/matmul/matmul.h"
 
 namespace genesis::ops {
 namespace {
 
+std::string text(const Node& n) {
+  const auto& a = attrs_of<MatMulAttrs>(n);
+  return fmt::format("{}{}{}", a.transpose_a ? "A^T" : "A", a.transpose_b ? " B^T" : " B",
+                     a.f32_out ? " f32" : "");
+}
+
 // in: a, b -> c = op(a) op(b); or into: c += op(a) op(b)
 MatMulShape shape_of(const Graph& g, const Node& n) {
-  const auto& attrs = std::get<MatMulAttrs>(n.attrs);
+  const auto& attrs = attrs_of<MatMulAttrs>(n);
   const Value &a = input(g, n, 0), &b = input(g, n, 1);
   MatMulShape s;
   s.transpose_a = attrs.transpose_a;
@@ -28,8 +37,7 @@ std::vector<ValueType> infer(const Graph& g, const Node& n) {
   check_input(a.shape.rank() == 2 && b.shape.rank() == 2 && a.dtype == b.dtype, g, n,
               "two matrices of one type");
   const MatMulShape s = shape_of(g, n);
-  check_input(b.shape[std::get<MatMulAttrs>(n.attrs).transpose_b ? 1 : 0] == s.K, g, n,
-              "inner sizes that agree");
+  check_input(b.shape[attrs_of<MatMulAttrs>(n).transpose_b ? 1 : 0] == s.K, g, n, "inner sizes that agree");
   if (s.accumulate) {
     check_into(g, n, 0, {{s.M, s.N}, DType::f32});
     return {};
@@ -39,13 +47,12 @@ std::vector<ValueType> infer(const Graph& g, const Node& n) {
 
 void grad(Differentiator& d, NodeId id) {
   const Node n = d.node(id);
-  const auto& attrs = std::get<MatMulAttrs>(n.attrs);
+  const auto& attrs = attrs_of<MatMulAttrs>(n);
   require(!attrs.transpose_a && attrs.transpose_b && d.graph().value(n.in[1]).role == Role::parameter,
           "the gradient of a product is that of a linear layer");
   const ValueId x = n.in[0], weight = n.in[1], dy = d.grad(n.out[0]);
-  d.append(id, Op::matmul, MatMulAttrs{.transpose_a = true}, {dy, x}, {}, {d.gradient_buffer(weight)});
-  if (d.wanted(x))
-    d.contribute(x, d.append(id, Op::matmul, MatMulAttrs{}, {dy, weight}, {d.grad_name(x)})[0]);
+  d.append(id, kMatMul, MatMulAttrs{.transpose_a = true}, {dy, x}, {}, {d.gradient_buffer(weight)});
+  if (d.wanted(x)) d.contribute(x, d.append(id, kMatMul, MatMulAttrs{}, {dy, weight}, {d.grad_name(x)})[0]);
 }
 
 Run prepare_cpu(const BoundNode& b) {
@@ -64,8 +71,8 @@ std::vector<MatMulShape> products(const Graph& g, const Node& n) { return {shape
 
 }  // namespace
 
-const OpDef kMatMul{.op = Op::matmul,
-                    .name = "matmul",
+const OpDef kMatMul{.name = "matmul",
+                    .text = text,
                     .infer = infer,
                     .grad = grad,
                     .cost = cost,

@@ -1,18 +1,32 @@
-// What the engine knows of an op. The table is an explicit list (engine/ops/table.cpp); a new op is one
-// kernel folder, one file here, one line there.
+// What the engine knows of an op: its row. A row stands in the op's file here, with its attributes and their
+// text; the table lists all rows (engine/ops/table.cpp).
 #pragma once
 
 #include <cstddef>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "engine/graph/graph.h"
+#include "kernels/common/error.h"
 #include "kernels/common/stream.h"
 #include "kernels/matmul/matmul.h"
 
 namespace genesis {
 
 class Differentiator;  // engine/passes/differentiate.h
+
+// A node's attributes, which are of the struct that its op takes.
+template <class A>
+const A& attrs_of(const Node& node) {
+  const A* attrs = std::any_cast<A>(&node.attrs);
+  require(attrs != nullptr, "a node has the attributes of its op");
+  return *attrs;
+}
+template <class A>
+A& attrs_of(Node& node) {
+  return const_cast<A&>(attrs_of<A>(std::as_const(node)));
+}
 
 struct ValueType {
   Shape shape;
@@ -39,7 +53,7 @@ struct BoundNode {
   const Value& into_value(size_t i) const { return graph.value(node.into[i]); }
   template <class A>
   const A& attrs() const {
-    return std::get<A>(node.attrs);
+    return attrs_of<A>(node);
   }
 };
 
@@ -48,8 +62,9 @@ using Run = std::function<void(Stream)>;
 using Prepare = Run (*)(const BoundNode&);
 
 struct OpDef {
-  Op op;
   const char* name;
+  // The attributes, for people. Null: there are none.
+  std::string (*text)(const Node&) = nullptr;
   // Types of the outputs; throws Error when inputs do not fit.
   std::vector<ValueType> (*infer)(const Graph&, const Node&);
   // Appends nodes that add this node's contribution to its inputs' gradients. Null: not differentiable.
@@ -69,8 +84,6 @@ struct OpDef {
   // node accordingly and returns true. Null: a replay is the node itself.
   bool (*replay_from)(Node& copy, ValueId kept) = nullptr;
 };
-
-const OpDef& op_def(Op op);
 
 // Arithmetic and memory traffic of a node.
 Cost cost_of(const Graph& graph, const Node& node);

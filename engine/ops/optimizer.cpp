@@ -1,9 +1,23 @@
+#include "engine/ops/optimizer.h"
+
+#include <fmt/format.h>
+
 #include "engine/ops/helpers.h"
 #include "kernels/adamw/adamw.h"
 #include "kernels/grad_norm/grad_norm.h"
 
 namespace genesis::ops {
 namespace {
+
+std::string text_norm(const Node& n) {
+  return fmt::format("max_norm={:g}", attrs_of<GradNormAttrs>(n).max_norm);
+}
+
+std::string text_adamw(const Node& n) {
+  const auto& a = attrs_of<AdamWAttrs>(n);
+  return fmt::format("beta1={:g} beta2={:g} eps={:g} tensors={}", a.beta1, a.beta2, a.eps,
+                     a.weight_decay.size());
+}
 
 // in: loss_and_count, then the gradients; into: norm_and_scale
 std::vector<ValueType> infer_norm(const Graph& g, const Node& n) {
@@ -60,7 +74,7 @@ std::vector<ValueType> infer_adamw(const Graph& g, const Node& n) {
   for (size_t i = 0; i < n.into.size(); ++i) {
     check_into(g, n, i, {input(g, n, 2 + i % count).shape, i < 3 * count ? DType::f32 : DType::bf16});
   }
-  check_input(std::get<AdamWAttrs>(n.attrs).weight_decay.size() == count, g, n, "a weight decay a tensor");
+  check_input(attrs_of<AdamWAttrs>(n).weight_decay.size() == count, g, n, "a weight decay a tensor");
   return {};
 }
 
@@ -105,13 +119,13 @@ Cost cost_adamw(const Graph& g, const Node& n) {
 
 }  // namespace
 
-const OpDef kGradNorm{.op = Op::grad_norm,
-                      .name = "grad_norm",
+const OpDef kGradNorm{.name = "grad_norm",
+                      .text = text_norm,
                       .infer = infer_norm,
                       .workspace = workspace_norm,
                       .cost = cost_norm,
                       .cpu = prepare_norm_cpu};
 const OpDef kAdamW{
-    .op = Op::adamw, .name = "adamw", .infer = infer_adamw, .cost = cost_adamw, .cpu = prepare_adamw_cpu};
+    .name = "adamw", .text = text_adamw, .infer = infer_adamw, .cost = cost_adamw, .cpu = prepare_adamw_cpu};
 
 }  // namespace genesis::ops

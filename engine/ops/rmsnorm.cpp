@@ -1,10 +1,15 @@
-#include "kernels/rmsnorm/rmsnorm.h"
+#include "engine/ops/rmsnorm.h"
+
+#include <fmt/format.h>
 
 #include "engine/ops/helpers.h"
 #include "engine/passes/differentiate.h"
+#include "kernels/rmsnorm/rmsnorm.h"
 
 namespace genesis::ops {
 namespace {
+
+std::string text(const Node& n) { return fmt::format("eps={:g}", attrs_of<NormAttrs>(n).eps); }
 
 // in: x [rows, D], residual [rows, D] or none, weight [D] -> h (none without a residual), y, rstd [rows]
 std::vector<ValueType> infer(const Graph& g, const Node& n) {
@@ -19,7 +24,7 @@ void grad(Differentiator& d, NodeId id) {
   const ValueId h = n.in[1] == kNone ? n.in[0] : n.out[0];
   // The gradient that reaches h by other ways is added in the same pass.
   const ValueId dh =
-      d.append(id, Op::rmsnorm_backward, n.attrs, {d.grad(n.out[1]), d.grad(h), h, n.out[2], n.in[2]},
+      d.append(id, kRmsNormBackward, n.attrs, {d.grad(n.out[1]), d.grad(h), h, n.out[2], n.in[2]},
                {d.grad_name(h)}, {d.gradient_buffer(n.in[2])})[0];
   if (n.in[1] == kNone) {
     d.replace(n.in[0], dh);
@@ -86,15 +91,15 @@ size_t workspace_backward(const Graph& g, const Node& n) {
 
 }  // namespace
 
-const OpDef kRmsNorm{.op = Op::rmsnorm,
-                     .name = "rmsnorm",
+const OpDef kRmsNorm{.name = "rmsnorm",
+                     .text = text,
                      .infer = infer,
                      .grad = grad,
                      .cost = elementwise_cost<5>,
                      .cpu = prepare_cpu,
                      .replay_from = replay_from};
-const OpDef kRmsNormBackward{.op = Op::rmsnorm_backward,
-                             .name = "rmsnorm_backward",
+const OpDef kRmsNormBackward{.name = "rmsnorm_backward",
+                             .text = text,
                              .infer = infer_backward,
                              .workspace = workspace_backward,
                              .cost = elementwise_cost<10>,

@@ -1,14 +1,23 @@
-#include "kernels/rope/rope.h"
+#include "engine/ops/rope.h"
+
+#include <fmt/format.h>
 
 #include "engine/ops/helpers.h"
 #include "engine/passes/differentiate.h"
+#include "kernels/rope/rope.h"
 
 namespace genesis::ops {
 namespace {
 
+std::string text(const Node& n) {
+  const auto& a = attrs_of<RopeAttrs>(n);
+  return fmt::format("H={} KV={} K={} theta={:g}{}{}", a.H, a.KV, a.K, a.theta,
+                     a.interleaved ? " interleaved" : "", a.inverse ? " inverse" : "");
+}
+
 // in: qkv [rows, (H + 2 KV) K], positions [rows] -> qkv in place
 std::vector<ValueType> infer(const Graph& g, const Node& n) {
-  const auto& a = std::get<RopeAttrs>(n.attrs);
+  const auto& a = attrs_of<RopeAttrs>(n);
   const Value &qkv = input(g, n, 0), &positions = input(g, n, 1);
   check_input(qkv.shape.rank() == 2 && qkv.shape[1] == int64_t(a.H + 2 * a.KV) * a.K, g, n,
               "qkv [rows, (H + 2 KV) K]");
@@ -19,10 +28,9 @@ std::vector<ValueType> infer(const Graph& g, const Node& n) {
 
 void grad(Differentiator& d, NodeId id) {
   const Node n = d.node(id);
-  auto attrs = std::get<RopeAttrs>(n.attrs);
+  auto attrs = attrs_of<RopeAttrs>(n);
   attrs.inverse = !attrs.inverse;
-  d.contribute(n.in[0],
-               d.append(id, Op::rope, attrs, {d.grad(n.out[0]), n.in[1]}, {d.grad_name(n.in[0])})[0]);
+  d.contribute(n.in[0], d.append(id, kRope, attrs, {d.grad(n.out[0]), n.in[1]}, {d.grad_name(n.in[0])})[0]);
 }
 
 Run prepare_cpu(const BoundNode& b) {
@@ -43,7 +51,7 @@ Run prepare_cpu(const BoundNode& b) {
 
 // The values are left alone.
 Cost cost(const Graph& g, const Node& n) {
-  const auto& a = std::get<RopeAttrs>(n.attrs);
+  const auto& a = attrs_of<RopeAttrs>(n);
   const Value &qkv = input(g, n, 0), &positions = input(g, n, 1);
   const double part = double(a.H + a.KV) / double(a.H + 2 * a.KV);
   return {3 * part * double(qkv.shape.elements()),
@@ -52,8 +60,8 @@ Cost cost(const Graph& g, const Node& n) {
 
 }  // namespace
 
-const OpDef kRope{.op = Op::rope,
-                  .name = "rope",
+const OpDef kRope{.name = "rope",
+                  .text = text,
                   .infer = infer,
                   .grad = grad,
                   .cost = cost,

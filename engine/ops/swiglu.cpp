@@ -1,10 +1,18 @@
-#include "kernels/swiglu/swiglu.h"
+#include "engine/ops/swiglu.h"
+
+#include <fmt/format.h>
 
 #include "engine/ops/helpers.h"
 #include "engine/passes/differentiate.h"
+#include "kernels/swiglu/swiglu.h"
 
 namespace genesis::ops {
 namespace {
+
+std::string text(const Node& n) {
+  const auto& a = attrs_of<SwiGluAttrs>(n);
+  return a.clamp > 0 ? fmt::format("clamp={:g}", a.clamp) : "";
+}
 
 // in: gate_up [rows, 2F] -> y [rows, F]
 std::vector<ValueType> infer(const Graph& g, const Node& n) {
@@ -15,7 +23,7 @@ std::vector<ValueType> infer(const Graph& g, const Node& n) {
 
 void grad(Differentiator& d, NodeId id) {
   const Node n = d.node(id);
-  d.contribute(n.in[0], d.append(id, Op::swiglu_backward, n.attrs, {d.grad(n.out[0]), n.in[0]},
+  d.contribute(n.in[0], d.append(id, kSwiGluBackward, n.attrs, {d.grad(n.out[0]), n.in[0]},
                                  {d.grad_name(n.in[0])})[0]);
 }
 
@@ -52,14 +60,14 @@ Run prepare_backward_cpu(const BoundNode& b) {
 
 }  // namespace
 
-const OpDef kSwiGlu{.op = Op::swiglu,
-                    .name = "swiglu",
+const OpDef kSwiGlu{.name = "swiglu",
+                    .text = text,
                     .infer = infer,
                     .grad = grad,
                     .cost = elementwise_cost<5>,
                     .cpu = prepare_cpu};
-const OpDef kSwiGluBackward{.op = Op::swiglu_backward,
-                            .name = "swiglu_backward",
+const OpDef kSwiGluBackward{.name = "swiglu_backward",
+                            .text = text,
                             .infer = infer_backward,
                             .cost = elementwise_cost<12>,
                             .cpu = prepare_backward_cpu};

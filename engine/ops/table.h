@@ -1,18 +1,12 @@
-// The list of all ops; op_def() looks things up in it.
+// The list of all ops.
 #pragma once
+
+#include <span>
 
 #include "engine/ops/op.h"
 
-namespace genesis::ops {
+namespace genesis {
 
-extern const OpDef kEmbedding, kEmbeddingBackward;
-extern const OpDef kRmsNorm, kRmsNormBackward;
-extern const OpDef kMatMul;
-extern const OpDef kRope;
-extern const OpDef kAttention, kAttentionBackward, kAttentionCached;
-extern const OpDef kSwiGlu, kSwiGluBackward;
-extern const OpDef kHeadLoss;
-extern const OpDef kAdd, kZero;
-extern const OpDef kGradNorm, kAdamW;
+std::span<const OpDef* const> all_ops();
 
-}  // namespace genesis::ops
+}  // namespace genesis

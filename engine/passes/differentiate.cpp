@@ -1,7 +1,7 @@
 #include "engine/passes/differentiate.h"
 
 #include "engine/graph/builder.h"
-#include "engine/ops/op.h"
+#include "engine/ops/elementwise.h"
 #include "kernels/common/error.h"
 
 namespace genesis {
@@ -26,7 +26,7 @@ void Differentiator::contribute(ValueId v, ValueId dv) {
     return;
   }
   Node node;
-  node.op = Op::add;
+  node.op = &ops::kAdd;
   node.in = {sum, dv};
   node.backward = true;
   const NodeId id = append_node(graph_, std::move(node), {grad_name(v)});
@@ -42,10 +42,11 @@ ValueId Differentiator::gradient_buffer(ValueId parameter) {
   return graph_.add_value({name, p.shape, DType::f32, Role::gradient, kNone});
 }
 
-std::vector<ValueId> Differentiator::append(NodeId of, Op op, Attrs attrs, std::vector<ValueId> in,
-                                            std::vector<std::string> out_names, std::vector<ValueId> into) {
+std::vector<ValueId> Differentiator::append(NodeId of, const OpDef& op, std::any attrs,
+                                            std::vector<ValueId> in, std::vector<std::string> out_names,
+                                            std::vector<ValueId> into) {
   Node node;
-  node.op = op;
+  node.op = &op;
   node.attrs = std::move(attrs);
   node.in = std::move(in);
   node.into = std::move(into);
@@ -60,7 +61,7 @@ void differentiate(Graph& graph) {
   bool has_loss = false;
   for (NodeId id = NodeId(graph.nodes.size()) - 1; id >= 0; --id) {
     const Node node = d.node(id);
-    const OpDef& def = op_def(node.op);
+    const OpDef& def = *node.op;
     bool reached = def.loss;
     has_loss |= reached;
     for (ValueId out : node.out) reached |= out != kNone && d.grad(out) != kNone;

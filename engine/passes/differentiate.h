@@ -33,7 +33,7 @@ class Differentiator {
   ValueId gradient_buffer(ValueId parameter);
 
   // Appends a backward node of forward node `of`. Empty output names: not wanted.
-  std::vector<ValueId> append(NodeId of, Op op, Attrs attrs, std::vector<ValueId> in,
+  std::vector<ValueId> append(NodeId of, const OpDef& op, std::any attrs, std::vector<ValueId> in,
                               std::vector<std::string> out_names, std::vector<ValueId> into = {});
   // "d.<name of v>", with a number behind it if that is taken.
   std::string grad_name(ValueId v);

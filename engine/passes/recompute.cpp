@@ -7,7 +7,7 @@
 #include <set>
 
 #include "engine/graph/builder.h"
-#include "engine/ops/op.h"
+#include "engine/ops/rmsnorm.h"
 #include "engine/passes/plan_memory.h"
 #include "kernels/common/error.h"
 
@@ -38,13 +38,13 @@ struct Forward {
   }
 
   // A loss makes its input's gradient in the forward pass: that is no value to recompute.
-  bool made_by_loss(ValueId v) const { return op_def(graph.nodes[size_t(producer[size_t(v)])].op).loss; }
+  bool made_by_loss(ValueId v) const { return graph.nodes[size_t(producer[size_t(v)])].op->loss; }
   int execution(ValueId v) const { return graph.nodes[size_t(producer[size_t(v)])].execution; }
   // The first value an execution saves: its input, as its first norm has summed it.
   bool is_block_input(ValueId v) const {
     const NodeId p = producer[size_t(v)];
     const Node& node = graph.nodes[size_t(p)];
-    if (node.op != Op::rmsnorm || node.out[0] != v) return false;
+    if (node.op != &ops::kRmsNorm || node.out[0] != v) return false;
     return p == 0 || graph.nodes[size_t(p) - 1].execution != node.execution;
   }
 
@@ -87,7 +87,7 @@ class Rewriter {
     const Node& original = forward_.graph.nodes[size_t(forward_.producer[size_t(id)])];
     Node node = original;
     node.backward = node.recompute = true;
-    const OpDef& def = op_def(node.op);
+    const OpDef& def = *node.op;
     if (def.replay_from) {
       for (ValueId out : original.out) {
         if (out != kNone && out != id && kept_.count(out) && def.replay_from(node, out)) break;

@@ -20,7 +20,7 @@ Executable::Executable(Graph graph, Storage& storage)
 }
 
 Prepare Executable::prepare_of(const Node& node) const {
-  const OpDef& def = op_def(node.op);
+  const OpDef& def = *node.op;
   const bool on_cpu = storage_.device().kind() == DeviceKind::cpu;
   const Prepare prepare = on_cpu ? def.cpu : def.cuda;
   check(prepare != nullptr,

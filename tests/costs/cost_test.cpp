@@ -4,7 +4,13 @@
 #include <vector>
 
 #include "engine/graph/builder.h"
-#include "engine/ops/op.h"
+#include "engine/ops/attention.h"
+#include "engine/ops/elementwise.h"
+#include "engine/ops/embedding.h"
+#include "engine/ops/optimizer.h"
+#include "engine/ops/rmsnorm.h"
+#include "engine/ops/rope.h"
+#include "engine/ops/swiglu.h"
 #include "kernels/adamw/adamw_cases.h"
 #include "kernels/attention/attention_cases.h"
 #include "kernels/cross_entropy/cross_entropy_cases.h"
@@ -33,7 +39,7 @@ struct OneNode {
   ValueId array(Shape shape, DType dtype = kType) {
     return builder.persistent("array" + std::to_string(graph.values.size()), shape, dtype, Role::activation);
   }
-  Cost cost(Op op, Attrs attrs, std::vector<ValueId> in, std::vector<std::string> out,
+  Cost cost(const OpDef& op, std::any attrs, std::vector<ValueId> in, std::vector<std::string> out,
             std::vector<ValueId> into = {}) {
     const NodeId n = builder.append(op, std::move(attrs), std::move(in), std::move(out), std::move(into));
     return cost_of(graph, graph.nodes[size_t(n)]);
@@ -72,10 +78,10 @@ TEST_CASE("cost: an embedding's bytes are those that its CUDA kernels move") {
   for (int64_t r = 0; r < kRows; ++r) p.tokens.as<int32_t>()[r] = int32_t(r);  // the most: all different
   OneNode g;
   const ValueId tokens = g.array({kRows}, DType::i32), table = g.array({kV, kD});
-  check_bytes("embedding", g.cost(Op::embedding, {}, {tokens, table}, {"y"}), nullptr,
+  check_bytes("embedding", g.cost(ops::kEmbedding, {}, {tokens, table}, {"y"}), nullptr,
               [&] { cuda::embedding_forward(p.forward(), {}); });
-  const Cost backward =
-      g.cost(Op::embedding_backward, {}, {tokens, g.array({kRows, kD})}, {}, {g.array({kV, kD}, DType::f32)});
+  const Cost backward = g.cost(ops::kEmbeddingBackward, {}, {tokens, g.array({kRows, kD})}, {},
+                               {g.array({kV, kD}, DType::f32)});
   check_bytes("embedding_backward", backward, p.workspace.data(),
               [&] { cuda::embedding_backward(p.backward(), {}); });
 }
@@ -85,12 +91,12 @@ TEST_CASE("cost: a norm's bytes are those that its CUDA kernels move") {
                          simt::kDeviceMemory);
   OneNode g;
   const ValueId x = g.array({kRows, kD}), weight = g.array({kD}), rstd = g.array({kRows}, DType::f32);
-  check_bytes("rmsnorm", g.cost(Op::rmsnorm, NormAttrs{}, {x, x, weight}, {"h", "y", "rstd"}), nullptr,
+  check_bytes("rmsnorm", g.cost(ops::kRmsNorm, NormAttrs{}, {x, x, weight}, {"h", "y", "rstd"}), nullptr,
               [&] { cuda::rmsnorm_forward(p.forward(), {}); });
-  check_bytes("rmsnorm, again", g.cost(Op::rmsnorm, NormAttrs{}, {x, kNone, weight}, {"", "y2", "rstd2"}),
+  check_bytes("rmsnorm, again", g.cost(ops::kRmsNorm, NormAttrs{}, {x, kNone, weight}, {"", "y2", "rstd2"}),
               nullptr, [&] { cuda::rmsnorm_forward(p.replay(), {}); });
-  const Cost backward =
-      g.cost(Op::rmsnorm_backward, NormAttrs{}, {x, x, x, rstd, weight}, {"dh"}, {g.array({kD}, DType::f32)});
+  const Cost backward = g.cost(ops::kRmsNormBackward, NormAttrs{}, {x, x, x, rstd, weight}, {"dh"},
+                               {g.array({kD}, DType::f32)});
   check_bytes("rmsnorm_backward", backward, p.workspace.data(),
               [&] { cuda::rmsnorm_backward(p.backward(), {}); });
 }
@@ -100,7 +106,7 @@ TEST_CASE("cost: the rotation's bytes are those that its CUDA kernel moves") {
     const RopeProblem p({"", kRows, H, KV, 128}, kType, simt::kDeviceMemory);
     OneNode g;
     const ValueId qkv = g.array({kRows, int64_t(H + 2 * KV) * 128}), at = g.array({kRows}, DType::i32);
-    check_bytes("rope", g.cost(Op::rope, RopeAttrs{.H = H, .KV = KV, .K = 128}, {qkv, at}, {"y"}), nullptr,
+    check_bytes("rope", g.cost(ops::kRope, RopeAttrs{.H = H, .KV = KV, .K = 128}, {qkv, at}, {"y"}), nullptr,
                 [&, &p = p] { cuda::rope(p.rope(), {}); });
   }
 }
@@ -110,11 +116,11 @@ TEST_CASE("cost: SwiGLU's bytes are those that its CUDA kernels move") {
   const SwiGluProblem p({"", 4, kF}, kType, simt::kDeviceMemory);
   OneNode g;
   const ValueId gate_up = g.array({4, 2 * kF}), dy = g.array({4, kF});
-  check_bytes("swiglu", g.cost(Op::swiglu, SwiGluAttrs{}, {gate_up}, {"y"}), nullptr,
+  check_bytes("swiglu", g.cost(ops::kSwiGlu, SwiGluAttrs{}, {gate_up}, {"y"}), nullptr,
               [&] { cuda::swiglu_forward(p.forward(), {}); });
   SwiGluBackward backward = p.backward();
   backward.y = nullptr;
-  check_bytes("swiglu_backward", g.cost(Op::swiglu_backward, SwiGluAttrs{}, {dy, gate_up}, {"d"}), nullptr,
+  check_bytes("swiglu_backward", g.cost(ops::kSwiGluBackward, SwiGluAttrs{}, {dy, gate_up}, {"d"}), nullptr,
               [&] { cuda::swiglu_backward(backward, {}); });
 }
 
@@ -122,16 +128,16 @@ TEST_CASE("cost: the sums', zeros' and the optimizer's bytes are those that thei
   constexpr int64_t kN = 65536;
   OneNode g;
   const ElementwiseProblem e(kN, kType, simt::kDeviceMemory);
-  check_bytes("add", g.cost(Op::add, {}, {g.array({kN}), g.array({kN})}, {"sum"}), nullptr,
+  check_bytes("add", g.cost(ops::kAdd, {}, {g.array({kN}), g.array({kN})}, {"sum"}), nullptr,
               [&] { cuda::add(e.add(), {}); });
-  check_bytes("zero", g.cost(Op::zero, {}, {}, {}, {g.array({kN})}), nullptr,
+  check_bytes("zero", g.cost(ops::kZero, {}, {}, {}, {g.array({kN})}), nullptr,
               [&] { cuda::zero(e.zero(), {}); });
 
   const auto array = [&] { return g.array({kN}, DType::f32); };
   const ValueId grad = array(), loss = g.array({2}, DType::f32), scale = g.array({2}, DType::f32);
   GradNormProblem n({"", {kN}}, simt::kDeviceMemory);
   n.set_workspace(1024, simt::kDeviceMemory);
-  check_bytes("grad_norm", g.cost(Op::grad_norm, GradNormAttrs{}, {loss, grad}, {}, {scale}),
+  check_bytes("grad_norm", g.cost(ops::kGradNorm, GradNormAttrs{}, {loss, grad}, {}, {scale}),
               n.workspace.data(), [&] { cuda::grad_norm(n.args(), {}); });
   for (const bool copy : {true, false}) {
     const AdamWProblem a({"", {kN}, copy}, simt::kDeviceMemory);
@@ -139,7 +145,7 @@ TEST_CASE("cost: the sums', zeros' and the optimizer's bytes are those that thei
     if (copy) changed.push_back(g.array({kN}));
     const ValueId step = g.array({3}, DType::f32);
     check_bytes("adamw",
-                g.cost(Op::adamw, AdamWAttrs{.weight_decay = {0.1f}}, {step, scale, grad}, {}, changed),
+                g.cost(ops::kAdamW, AdamWAttrs{.weight_decay = {0.1f}}, {step, scale, grad}, {}, changed),
                 nullptr, [&] { cuda::adamw(a.args(), {}); });
   }
 }
@@ -152,7 +158,7 @@ TEST_CASE("cost: the output layer's bytes are those of its products and of the C
   const ValueId x = g.array({2 * kChunk, kD}), weight = g.array({kV, kD});
   const ValueId targets = g.array({2 * kChunk}, DType::i32);
   Cost cost =
-      g.cost(Op::head_loss, HeadLossAttrs{.chunk = kChunk, .with_gradient = true}, {x, weight, targets},
+      g.cost(ops::kHeadLoss, HeadLossAttrs{.chunk = kChunk, .with_gradient = true}, {x, weight, targets},
              {"d_x"}, {g.array({2}, DType::f32), g.array({kV, kD}, DType::f32)});
   // Of both chunks: logits; the gradient times the weight, whose bytes are read again; the weight's gradient.
   const double x_bytes = 2. * kChunk * kD * 2, weight_bytes = 2. * kV * kD, logits = 2. * kChunk * kV;
@@ -171,8 +177,8 @@ TEST_CASE("cost: attention's bytes and FLOPs are those that its CUDA kernels mov
     OneNode g;
     const AttentionAttrs attrs{.B = 1, .T = T, .H = H, .KV = KV, .K = K};
     const ValueId qkv = g.array({T, (H + 2 * KV) * K}), mix = g.array({T, H * K});
-    const Cost forward = g.cost(Op::attention, attrs, {qkv, kNone}, {"out", "lse"});
-    const Cost backward = g.cost(Op::attention_backward, attrs,
+    const Cost forward = g.cost(ops::kAttention, attrs, {qkv, kNone}, {"out", "lse"});
+    const Cost backward = g.cost(ops::kAttentionBackward, attrs,
                                  {qkv, kNone, mix, g.array({1, H, T}, DType::f32), mix}, {"d_qkv"});
     check_bytes("attention", forward, p.forward_workspace.data(),
                 [&] { cuda::attention_forward(p.forward(), {}); });

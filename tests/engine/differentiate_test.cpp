@@ -2,6 +2,10 @@
 
 #include <algorithm>
 
+#include "engine/ops/attention.h"
+#include "engine/ops/elementwise.h"
+#include "engine/ops/embedding.h"
+#include "engine/ops/rmsnorm.h"
 #include "engine/runtime/executable.h"
 #include "tests/engine/small_graph.h"
 #include "tests/support/catch.h"
@@ -17,9 +21,9 @@ int uses_of(const Graph& graph, ValueId buffer) {
   return uses;
 }
 
-int count_of(const Graph& graph, Op op) {
+int count_of(const Graph& graph, const OpDef& op) {
   return int(
-      std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const Node& n) { return n.op == op; }));
+      std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const Node& n) { return n.op == &op; }));
 }
 
 }  // namespace
@@ -44,7 +48,7 @@ TEST_CASE("differentiate: every parameter gets one fp32 buffer, whatever it is u
   for (size_t i = 0; i < g.graph.nodes.size(); ++i) CHECK(g.graph.nodes[i].backward == (i >= forward));
   // A backward node belongs to the execution of its forward node.
   for (const Node& n : g.graph.nodes) {
-    if (n.op == Op::attention_backward)
+    if (n.op == &ops::kAttentionBackward)
       CHECK(n.execution == (n.in[0] == g.graph.at("layers.0.attn.rope") ? 0 : 1));
   }
 }
@@ -52,9 +56,9 @@ TEST_CASE("differentiate: every parameter gets one fp32 buffer, whatever it is u
 TEST_CASE("differentiate: the residual stream's gradient is added in the norms, with no node of its own") {
   SmallGraph g(3);
   differentiate(g.graph);
-  CHECK(count_of(g.graph, Op::add) == 0);
+  CHECK(count_of(g.graph, ops::kAdd) == 0);
   int fused = 0;
-  for (const Node& n : g.graph.nodes) fused += n.op == Op::rmsnorm_backward && n.in[1] != kNone;
+  for (const Node& n : g.graph.nodes) fused += n.op == &ops::kRmsNormBackward && n.in[1] != kNone;
   CHECK(fused == 2 * 3);  // all but the last norm, which nothing passes by
 }
 
@@ -74,14 +78,14 @@ TEST_CASE("differentiate: the gradient of a value used twice is the sum of its u
   b.head_loss(y, table, targets, loss, {.chunk = 2});
   differentiate(graph);
 
-  REQUIRE(count_of(graph, Op::add) == 1);
+  REQUIRE(count_of(graph, ops::kAdd) == 1);
   const auto add =
-      std::find_if(graph.nodes.begin(), graph.nodes.end(), [](const Node& n) { return n.op == Op::add; });
+      std::find_if(graph.nodes.begin(), graph.nodes.end(), [](const Node& n) { return n.op == &ops::kAdd; });
   CHECK(graph.value(add->in[0]).name == "d.x");
   CHECK(graph.value(add->in[1]).name == "d.x.1");
   CHECK(graph.value(add->out[0]).name == "d.x.2");
   const auto scatter = std::find_if(graph.nodes.begin(), graph.nodes.end(),
-                                    [](const Node& n) { return n.op == Op::embedding_backward; });
+                                    [](const Node& n) { return n.op == &ops::kEmbeddingBackward; });
   CHECK(scatter->in[1] == add->out[0]);
 
   // The numbers: with W1 = W2 both contributions are alike, and the table's gradient twice one of them.
@@ -121,7 +125,7 @@ TEST_CASE("differentiate: an op without a gradient is named") {
   Builder b(g.graph);
   const ValueId y = g.graph.at("norm");
   g.graph.nodes.pop_back();
-  const ValueId sum = g.graph.nodes[size_t(b.append(Op::add, {}, {y, y}, {"sum"}))].out[0];
+  const ValueId sum = g.graph.nodes[size_t(b.append(ops::kAdd, {}, {y, y}, {"sum"}))].out[0];
   b.head_loss(sum, g.embed, g.targets, g.loss_and_count, {.chunk = 64});
   CHECK(message_of([&] { differentiate(g.graph); }) == "differentiate: the op 'add' has no gradient");
 }

@@ -1,5 +1,7 @@
 #include "engine/graph/graph.h"
 
+#include "engine/ops/matmul.h"
+#include "engine/ops/rmsnorm.h"
 #include "engine/ops/table.h"
 #include "engine/passes/differentiate.h"
 #include "tests/engine/small_graph.h"
@@ -40,12 +42,12 @@ TEST_CASE("graph: verify refuses ids that no value has, and can still say where"
   for (const ValueId id : {ValueId(-2), ValueId(1000)}) {
     INFO(id);
     const std::string expected = "graph: a value id out of range in: micro  rmsnorm(";
-    CHECK(lacks(after([&](SmallGraph& g) { g.node(Op::rmsnorm).in[0] = id; }), expected + "#") == "");
-    CHECK(lacks(after([&](SmallGraph& g) { g.node(Op::rmsnorm).out[1] = id; }), expected) == "");
-    CHECK(lacks(after([&](SmallGraph& g) { g.node(Op::head_loss).into[0] = id; }),
+    CHECK(lacks(after([&](SmallGraph& g) { g.node(ops::kRmsNorm).in[0] = id; }), expected + "#") == "");
+    CHECK(lacks(after([&](SmallGraph& g) { g.node(ops::kRmsNorm).out[1] = id; }), expected) == "");
+    CHECK(lacks(after([&](SmallGraph& g) { g.node(ops::kHeadLoss).into[0] = id; }),
                 "graph: a value id out of range in: micro  head_loss(") == "");
   }
-  CHECK(lacks(after([&](SmallGraph& g) { g.node(Op::head_loss).into[0] = kNone; }),
+  CHECK(lacks(after([&](SmallGraph& g) { g.node(ops::kHeadLoss).into[0] = kNone; }),
               "a value id out of range") == "");
 }
 
@@ -68,13 +70,13 @@ TEST_CASE("graph: verify refuses a use before the assignment, and a second assig
   // What the host reads after a run is not there before one.
   CHECK(lacks(after([](SmallGraph& g) {
                 g.graph.add_value({"result", {4, 8}, DType::bf16, Role::result, kNone});
-                g.node(Op::rmsnorm).in[0] = g.graph.at("result");
+                g.node(ops::kRmsNorm).in[0] = g.graph.at("result");
               }),
               "use of 'result' before it is assigned") == "");
 }
 
 TEST_CASE("graph: verify refuses a use of what was overwritten") {
-  CHECK(lacks(after([](SmallGraph& g) { g.node(Op::attention).in[0] = g.graph.at("layers.0.attn.qkv"); }),
+  CHECK(lacks(after([](SmallGraph& g) { g.node(ops::kAttention).in[0] = g.graph.at("layers.0.attn.qkv"); }),
               "use of 'layers.0.attn.qkv' after it was overwritten in: micro  attention(") == "");
 }
 
@@ -94,7 +96,7 @@ TEST_CASE("graph: verify refuses in place what is not, and the other way round")
 TEST_CASE("graph: verify refuses a change to an activation") {
   CHECK(lacks(after([](SmallGraph& g) {
                 const ValueId v = g.graph.add_value({"sum", {2}, DType::f32, Role::activation, kNone});
-                g.node(Op::head_loss).into[0] = v;
+                g.node(ops::kHeadLoss).into[0] = v;
               }),
               "a change to 'sum', an activation") == "");
 }
@@ -105,7 +107,7 @@ TEST_CASE("graph: verify refuses phases out of order") {
 }
 
 TEST_CASE("graph: verify refuses outputs of a wrong number, shape or type") {
-  CHECK(lacks(after([](SmallGraph& g) { g.node(Op::attention).out.pop_back(); }),
+  CHECK(lacks(after([](SmallGraph& g) { g.node(ops::kAttention).out.pop_back(); }),
               "wrong number of outputs") == "");
   CHECK(lacks(after([](SmallGraph& g) {
                 g.graph.value(g.graph.at("embed")).shape = {4, 9};
@@ -129,43 +131,54 @@ TEST_CASE("graph: verify refuses inputs and sums that do not fit their op") {
   CHECK(lacks(reshaped("targets", {5}), "head_loss: expected a target i32 a row") == "");
   CHECK(lacks(reshaped("loss_and_count", {3}),
               "head_loss: expected to change a f32[2]; found loss_and_count:f32[3]") == "");
-  CHECK(lacks(after([](SmallGraph& g) { g.node(Op::head_loss).into.clear(); }),
+  CHECK(lacks(after([](SmallGraph& g) { g.node(ops::kHeadLoss).into.clear(); }),
               "head_loss: expected to change a f32[2]; found nothing") == "");
-  CHECK(lacks(after([](SmallGraph& g) { g.node(Op::rmsnorm).in[2] = kNone; }),
+  CHECK(lacks(after([](SmallGraph& g) { g.node(ops::kRmsNorm).in[2] = kNone; }),
               "rmsnorm: input 2 is missing") == "");
-  CHECK(lacks(after([](SmallGraph& g) { g.node(Op::rmsnorm).in.pop_back(); }),
+  CHECK(lacks(after([](SmallGraph& g) { g.node(ops::kRmsNorm).in.pop_back(); }),
               "rmsnorm: input 2 is missing") == "");
-  CHECK(lacks(after([](SmallGraph& g) { std::get<AttentionAttrs>(g.node(Op::attention).attrs).KV = 3; }),
+  CHECK(lacks(after([](SmallGraph& g) { attrs_of<AttentionAttrs>(g.node(ops::kAttention)).KV = 3; }),
               "attention: expected H a multiple of KV") == "");
   CHECK(lacks(after([](SmallGraph& g) {
-                std::get<AttentionAttrs>(g.node(Op::attention).attrs).document_mask = true;
+                attrs_of<AttentionAttrs>(g.node(ops::kAttention)).document_mask = true;
               }),
               "attention: input 1 is missing") == "");
 }
 
-TEST_CASE("ops: the table has every op under its own number and a name of its own") {
+TEST_CASE("ops: each has a name of its own and what no op can do without") {
   std::vector<std::string> names;
-  for (int i = 0; i < kOps; ++i) {
-    const OpDef& def = op_def(Op(i));
-    CHECK(int(def.op) == i);
-    CHECK(def.infer != nullptr);
-    CHECK(def.cost != nullptr);
-    CHECK(def.cpu != nullptr);
-    for (const std::string& other : names) CHECK(other != def.name);
-    names.push_back(def.name);
+  for (const OpDef* op : all_ops()) {
+    CHECK(op->infer != nullptr);
+    CHECK(op->cost != nullptr);
+    CHECK(op->cpu != nullptr);
+    for (const std::string& other : names) CHECK(other != op->name);
+    names.push_back(op->name);
   }
-  CHECK(message_of([] { op_def(Op(kOps)); }) == "op_def: no such op");
+}
+
+TEST_CASE("graph: verify refuses an op that the table lacks, and a node without one") {
+  OpDef stranger = ops::kRmsNorm;
+  stranger.name = "stranger";
+  CHECK(after([&](SmallGraph& g) { g.node(ops::kRmsNorm).op = &stranger; }) ==
+        "graph: the op 'stranger' is not listed in engine/ops/table.cpp");
+  CHECK(after([](SmallGraph& g) { g.node(ops::kRmsNorm).op = nullptr; }) ==
+        "graph: the op '(none)' is not listed in engine/ops/table.cpp");
+}
+
+TEST_CASE("graph: verify refuses attributes of another op") {
+  CHECK(lacks(after([](SmallGraph& g) { g.node(ops::kRope).attrs = AttentionAttrs{}; }),
+              "a node has the attributes of its op") == "");
 }
 
 TEST_CASE("ops: costs count every multiplication and addition of the products") {
   SmallGraph g;
-  const auto flops = [&](Op op) { return cost_of(g.graph, g.node(op)).flops; };
-  CHECK(flops(Op::matmul) == 2. * 4 * 8 * 32);        // 4 tokens through qkv [32, 8]
-  CHECK(flops(Op::attention) == 2. * 2 * 4 * 4 * 8);  // 2 heads, 2 products of 4 x 4 x 8, half of it masked
-  CHECK(flops(Op::head_loss) == 2. * 4 * 16 * 8);
+  const auto flops = [&](const OpDef& op) { return cost_of(g.graph, g.node(op)).flops; };
+  CHECK(flops(ops::kMatMul) == 2. * 4 * 8 * 32);        // 4 tokens through qkv [32, 8]
+  CHECK(flops(ops::kAttention) == 2. * 2 * 4 * 4 * 8);  // 2 heads, 2 products of 4 x 4 x 8, half of it masked
+  CHECK(flops(ops::kHeadLoss) == 2. * 4 * 16 * 8);
   differentiate(g.graph);
-  CHECK(flops(Op::head_loss) == 3 * 2. * 4 * 16 * 8);
-  CHECK(flops(Op::attention_backward) == 2.5 * flops(Op::attention));
+  CHECK(flops(ops::kHeadLoss) == 3 * 2. * 4 * 16 * 8);
+  CHECK(flops(ops::kAttentionBackward) == 2.5 * flops(ops::kAttention));
   // A matrix and its gradient each once: x, weight and y of the first product.
-  CHECK(cost_of(g.graph, g.node(Op::matmul)).bytes == 2. * (4 * 8 + 32 * 8 + 4 * 32));
+  CHECK(cost_of(g.graph, g.node(ops::kMatMul)).bytes == 2. * (4 * 8 + 32 * 8 + 4 * 32));
 }

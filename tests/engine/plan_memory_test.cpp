@@ -3,7 +3,9 @@
 #include <map>
 #include <random>
 
-#include "engine/ops/op.h"
+#include "engine/ops/elementwise.h"
+#include "engine/ops/head_loss.h"
+#include "engine/ops/rmsnorm.h"
 #include "engine/passes/differentiate.h"
 #include "tests/engine/small_graph.h"
 #include "tests/support/catch.h"
@@ -98,7 +100,7 @@ Graph random_graph(uint64_t seed) {
            {}};
     const ValueId x = b.persistent("x." + n, {rows, kWidth}, DType::f32, Role::input);
     for (const char* first : {"first.", "second."}) {
-      const NodeId node = b.append(Op::add, {}, {x, x}, {first + n});
+      const NodeId node = b.append(ops::kAdd, {}, {x, x}, {first + n});
       p.wide.push_back(graph.nodes[size_t(node)].out[0]);
     }
     pools.push_back(std::move(p));
@@ -109,11 +111,11 @@ Graph random_graph(uint64_t seed) {
     const auto any = [&] { return p.wide[draw(p.wide.size())]; };
     switch (draw(4)) {
       case 0:
-        p.wide.push_back(graph.nodes[size_t(b.append(Op::add, {}, {any(), any()}, {name}))].out[0]);
+        p.wide.push_back(graph.nodes[size_t(b.append(ops::kAdd, {}, {any(), any()}, {name}))].out[0]);
         break;
       case 1: {
         const NodeId node =
-            b.append(Op::rmsnorm, NormAttrs{}, {any(), any(), weight}, {name + ".h", name, name + ".rstd"});
+            b.append(ops::kRmsNorm, NormAttrs{}, {any(), any(), weight}, {name + ".h", name, name + ".rstd"});
         for (int out : {0, 1}) p.wide.push_back(graph.nodes[size_t(node)].out[size_t(out)]);
         p.rstd.push_back(graph.nodes[size_t(node)].out[2]);
         break;
@@ -126,7 +128,7 @@ Graph random_graph(uint64_t seed) {
       default:
         if (p.rstd.empty()) break;
         const NodeId node = b.append(
-            Op::rmsnorm_backward, NormAttrs{},
+            ops::kRmsNormBackward, NormAttrs{},
             {any(), draw(2) ? any() : kNone, any(), p.rstd[draw(p.rstd.size())], weight}, {name}, {p.sum});
         p.wide.push_back(graph.nodes[size_t(node)].out[0]);
     }
@@ -225,7 +227,7 @@ TEST_CASE("plan_memory: a workspace is planned, and may not cover its node's own
     CHECK((plan.workspaces[i].bytes > 0) == (workspace_of(g.graph, g.graph.nodes[i]) > 0));
   }
   const Node& loss = g.graph.nodes.back();
-  REQUIRE(loss.op == Op::head_loss);
+  REQUIRE(loss.op == &ops::kHeadLoss);
   MemoryPlan broken = plan;
   broken.workspaces.back().offset = plan.values[size_t(loss.in[0])].offset;
   broken.bytes += plan.bytes;
@@ -235,7 +237,7 @@ TEST_CASE("plan_memory: a workspace is planned, and may not cover its node's own
   differentiate(g.graph);
   broken = plan_memory(g.graph);
   for (size_t i = 0; i < g.graph.nodes.size(); ++i) {
-    if (g.graph.nodes[i].op != Op::head_loss) continue;
+    if (g.graph.nodes[i].op != &ops::kHeadLoss) continue;
     broken.workspaces[i].offset = broken.values[size_t(g.graph.nodes[i].out[0])].offset;
   }
   broken.bytes += broken.bytes;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "engine/ops/op.h"
+#include "engine/ops/rmsnorm.h"
 #include "engine/passes/differentiate.h"
 #include "engine/passes/plan_memory.h"
 #include "tests/engine/small_graph.h"
@@ -97,7 +97,7 @@ TEST_CASE("recompute: a norm whose sum was kept starts from it") {
   const Outcome block = run(RecomputePolicy::block);
   bool seen = false;
   for (const Node& n : block.graph.nodes) {
-    if (!n.recompute || n.op != Op::rmsnorm || n.execution != 2) continue;
+    if (!n.recompute || n.op != &ops::kRmsNorm || n.execution != 2) continue;
     if (block.graph.value(n.out[1]).name != "re.layers.2.attn_norm") continue;
     CHECK(n.in[0] == block.graph.at("layers.2.attn_norm.h"));
     CHECK(n.in[1] == kNone);

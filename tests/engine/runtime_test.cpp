@@ -136,7 +136,7 @@ TEST_CASE("executable: an op that the device does not run is named before anythi
   SmallGraph g;
   g.graph.nodes.resize(1);
   Node& node = g.graph.nodes[0];
-  node.op = Op::attention_cached;
+  node.op = &ops::kAttentionCached;
   node.attrs = AttentionAttrs{.B = 1, .T = 1, .H = 1, .KV = 1, .K = 8};
   const auto cache = [&](const char* name) {
     return g.graph.add_value({name, {4, 1, 8}, DType::f32, Role::cache, kNone});

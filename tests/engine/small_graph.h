@@ -49,9 +49,9 @@ struct SmallGraph {
     verify(graph);
   }
 
-  Node& node(Op op) {
+  Node& node(const OpDef& op) {
     for (Node& n : graph.nodes) {
-      if (n.op == op) return n;
+      if (n.op == &op) return n;
     }
     throw Error("no such node");
   }

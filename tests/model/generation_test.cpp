@@ -1,5 +1,6 @@
 // The generation graph with its cache gives the logits of the training graph's forward pass.
 #include "engine/graph/builder.h"
+#include "engine/ops/matmul.h"
 #include "model/executions.h"
 #include "tests/support/catch.h"
 #include "tests/support/rounding_model.h"
@@ -15,7 +16,7 @@ Graph logits_graph(const Config::Model& m, int64_t T, DType dtype, int64_t recur
   const Node head_loss = graph.nodes.back();
   graph.nodes.pop_back();
   Node head;
-  head.op = Op::matmul;
+  head.op = &ops::kMatMul;
   head.attrs = MatMulAttrs{.transpose_b = true, .f32_out = true};
   head.in = {head_loss.in[0], head_loss.in[1]};
   const NodeId id = append_node(graph, head, {kLogits});

@@ -1,7 +1,9 @@
 // The memory and recompute plans of the models that the project is for, without allocating them.
 #include <algorithm>
 
-#include "engine/ops/op.h"
+#include "engine/ops/attention.h"
+#include "engine/ops/matmul.h"
+#include "engine/ops/rmsnorm.h"
 #include "engine/passes/differentiate.h"
 #include "engine/passes/plan_memory.h"
 #include "engine/passes/recompute.h"
@@ -50,9 +52,9 @@ TEST_CASE("plans: the arena of every config is little larger than what is live a
 }
 
 TEST_CASE("plans: auto fits every budget down to the least, gives up the cheap first and attention last") {
-  const auto replays = [](const Planned& p, Op op) {
+  const auto replays = [](const Planned& p, const OpDef& op) {
     return std::any_of(p.graph.nodes.begin(), p.graph.nodes.end(),
-                       [&](const Node& n) { return n.recompute && n.op == op; });
+                       [&](const Node& n) { return n.recompute && n.op == &op; });
   };
   for (const char* config : {"genesis_1b", "nano_1b_recurrent"}) {
     const Planned none = plan(config, RecomputePolicy::none), block = plan(config, RecomputePolicy::block);
@@ -68,9 +70,9 @@ TEST_CASE("plans: auto fits every budget down to the least, gives up the cheap f
       CHECK(automatic.recomputed.flops > flops);
       flops = automatic.recomputed.flops;
       // Norms and activations are computed again at next to no cost.
-      if (i == 1) CHECK(!replays(automatic, Op::matmul));
-      CHECK(replays(automatic, Op::rmsnorm));
-      CHECK(replays(automatic, Op::attention) == (i == kSteps));
+      if (i == 1) CHECK(!replays(automatic, ops::kMatMul));
+      CHECK(replays(automatic, ops::kRmsNorm));
+      CHECK(replays(automatic, ops::kAttention) == (i == kSteps));
     }
     CHECK(flops <= block.recomputed.flops);
   }

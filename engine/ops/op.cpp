@@ -1,0 +1,23 @@
+#include "engine/ops/op.h"
+
+namespace genesis {
+
+double bytes_touched(const Graph& graph, const Node& node) {
+  double bytes = 0;
+  for (ValueId id : node.in) bytes += id == kNone ? 0. : double(graph.value(id).bytes());
+  for (ValueId id : node.out) bytes += id == kNone ? 0. : double(graph.value(id).bytes());
+  for (ValueId id : node.into) bytes += 2. * double(graph.value(id).bytes());
+  return bytes;
+}
+
+Cost cost_of(const Graph& graph, const Node& node) { return node.op->cost(graph, node); }
+
+size_t workspace_of(const Graph& graph, const Node& node) {
+  return node.op->workspace ? node.op->workspace(graph, node) : 0;
+}
+
+std::vector<MatMulShape> products_of(const Graph& graph, const Node& node) {
+  return node.op->products ? node.op->products(graph, node) : std::vector<MatMulShape>{};
+}
+
+}  // namespace genesis
