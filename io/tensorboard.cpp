@@ -3,12 +3,16 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <optional>
+#include <system_error>
 
 #include "kernels/common/error.h"
 
@@ -81,16 +85,32 @@ std::string new_event(int64_t step) {
   return event;
 }
 
-// TensorBoard takes files whose names hold "tfevents", in the order of their names: the time comes first, and
-// a number where two files are made in the same second.
+constexpr std::string_view kPrefix = "events.out.tfevents.";
+constexpr size_t kDigits = 10;  // of seconds since 1970
+
+// The time in an event file's name; none if it is not of the usual form.
+std::optional<int64_t> time_in(std::string_view name) {
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  const std::string_view time = name.substr(kPrefix.size(), kDigits);
+  int64_t seconds = 0;
+  const auto [end, error] = std::from_chars(time.data(), time.data() + time.size(), seconds);
+  if (error != std::errc() || time.size() != kDigits || end != time.data() + kDigits) return std::nullopt;
+  return seconds;
+}
+
+// TensorBoard takes the files of a folder in the order of their names, and never goes back to an earlier one. So
+// the time in a new name is later than in all that are there: a second run within a second, or after the clock was
+// set back, says a second more than the newest file.
 std::string new_file_name(const std::string& folder) {
+  auto time = static_cast<int64_t>(wall_time());
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    time = std::max(time, time_in(entry.path().filename().string()).value_or(0) + 1);
+  }
+  check(!error, fmt::format("{}: cannot read the folder: {}", folder, error.message()));
   std::array<char, 256> host{};
   if (gethostname(host.data(), host.size() - 1) != 0) host = {'h', 'o', 's', 't'};
-  for (int number = 0;; ++number) {
-    const std::string path = fmt::format("{}/events.out.tfevents.{:010d}.{:04d}.{}.{}", folder,
-                                         static_cast<int64_t>(wall_time()), number, host.data(), getpid());
-    if (!std::filesystem::exists(path)) return path;
-  }
+  return fmt::format("{}/{}{:010d}.{}.{}", folder, kPrefix, time, host.data(), getpid());
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "io/tensorboard.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -150,14 +151,43 @@ TEST_CASE("an event file holds what was written") {
   CHECK(events[3].number<int64_t>(2) == int64_t{1} << 40);
 }
 
-TEST_CASE("two event files of one second are two files, in order") {
+TEST_CASE("event files sort by name in the order in which they were begun, whatever the clock says") {
   const TempFolder folder;
-  { const EventFile first(folder.path(), 0); }
-  const fs::path first = files_in(folder.path()).at(0);
-  { const EventFile second(folder.path(), 5); }
-  const std::vector<fs::path> files = files_in(folder.path());
-  REQUIRE(files.size() == 2);
-  CHECK(files[0] == first);
+  // What other writers left: one of this very second, and one of a clock that was ahead; and files of other kinds.
+  const auto now =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+          .count();
+  std::vector<std::string> ordered;
+  for (const int64_t time : {int64_t{1234567890}, now, now + 3600}) {
+    ordered.push_back("events.out.tfevents." + std::to_string(time) + ".zeta.99999.9");
+    folder.put(ordered.back(), "");
+  }
+  for (const char* other : {"notes", "events.out.tfevents.soon", "events.out.tfevents."})
+    folder.put(other, "");
+
+  // Each begins after the step before; a process of its own would have any id.
+  for (int64_t step = 0; step < 20; ++step) {
+    EventFile(folder.path(), step).write(step + 1, std::vector<Scalar>{{"train/loss", 1.0}});
+    // The one that was not there before: known by the step that it begins after.
+    for (const fs::path& file : files_in(folder.path())) {
+      const std::string name = file.filename().string();
+      if (fs::file_size(file) == 0 || std::count(ordered.begin(), ordered.end(), name) != 0) continue;
+      ordered.push_back(name);
+    }
+    REQUIRE(ordered.size() == size_t(step) + 4);
+    CHECK(std::is_sorted(ordered.begin(), ordered.end()));
+  }
+  // As TensorBoard reads: file after file by name, each saying from which step on the ones before are void.
+  std::vector<int64_t> steps;
+  for (const fs::path& file : files_in(folder.path())) {
+    if (fs::file_size(file) == 0) continue;
+    const auto events = events_in(file);
+    const auto begin = events.at(1).number<int64_t>(2);
+    std::erase_if(steps, [&](int64_t step) { return step >= begin; });
+    steps.push_back(events.at(2).number<int64_t>(2));
+  }
+  CHECK(steps.size() == 20);
+  CHECK(std::is_sorted(steps.begin(), steps.end()));
 }
 
 TEST_CASE("an event file that cannot be made is an error that names it") {
