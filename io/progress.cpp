@@ -69,6 +69,16 @@ void ProgressBar::advance(int64_t count) {
   if (lock.owns_lock() && !finished_) show(false);
 }
 
+void ProgressBar::set_pace(double seconds) {
+  const std::lock_guard lock(drawing_);
+  pace_ = seconds;
+}
+
+void ProgressBar::hide() {
+  const std::lock_guard lock(drawing_);
+  if (on_screen_) erase();
+}
+
 void ProgressBar::print_line(const std::string& line) {
   const std::lock_guard lock(drawing_);
   if (on_screen_) erase();
@@ -102,8 +112,9 @@ std::string ProgressBar::rate(double seconds) const {
 
 std::string ProgressBar::time_left(double seconds) const {
   const auto done = static_cast<double>(done_ - options_.start);
-  const auto left = static_cast<double>(options_.total - done_);
-  return done > 0 ? format_duration(std::max(left, 0.0) * seconds / done) : "?";
+  const double left = std::max(static_cast<double>(options_.total - done_), 0.0);
+  if (pace_ > 0) return format_duration(left * pace_);
+  return done > 0 ? format_duration(left * seconds / done) : "?";
 }
 
 // Draws the bar or writes a plain line, if `now` or the last one is long enough ago.

@@ -41,6 +41,10 @@ class ProgressBar {
 
   // From any thread; draws at most every tenth of a second.
   void advance(int64_t count);
+  // What an item is known to take by now, in seconds: for the time left, instead of the mean so far.
+  void set_pace(double seconds);
+  // Takes the bar off the screen until it is drawn again.
+  void hide();
   // A line of its own, above the bar.
   void print_line(const std::string& line);
   // Takes the bar off the screen and, unless `plain_lines` is false, leaves one line with the totals.
@@ -60,6 +64,7 @@ class ProgressBar {
   std::atomic<int64_t> done_;
   std::mutex drawing_;
   double last_shown_ = 0.0;
+  double pace_ = 0.0;  // 0: the mean so far
   bool on_screen_ = false;
   bool finished_ = false;
 };

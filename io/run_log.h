@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "io/progress.h"
 
@@ -49,10 +50,20 @@ class RunLog {
   RunLog(const Options& options, Terminal terminal);
   ~RunLog();
 
+  // Each is an Error, which names what could not be written, when a file or the console does not take it.
   void step(const StepRecord& record);
   void evaluation(const EvalRecord& record);
   void message(const std::string& line);  // to the console alone
   void finish();                          // takes the progress bar off the screen
+
+  // While it validates there is progress to see: a bar of its own, or a plain line every few seconds.
+  void begin_validation(int64_t batches);
+  void validated_batch();
+  void end_validation();
+
+  // The numbers of recurrent steps (none: a dense model) that step `done_steps` was validated at before, as far as
+  // metrics.jsonl tells.
+  std::vector<std::optional<int64_t>> evaluated() const;
 
  private:
   struct Sinks;

@@ -132,6 +132,25 @@ TEST_CASE("a bar without a total shows what is done") {
   CHECK(screen.take() == kErase + "read 3.00k, 1.50k/s");
 }
 
+TEST_CASE("a bar can be hidden for a while, and be told the pace that counts by now") {
+  Screen screen;
+  ProgressBar bar({.label = "train", .total = 100}, screen.terminal(true));
+  screen.now += 50.0;  // a slow start
+  bar.advance(10);
+  CHECK(screen.take().find("7m 30s left") != std::string::npos);
+  bar.set_pace(0.5);
+  screen.now += 1.0;
+  bar.advance(10);
+  CHECK(screen.take().find("40s left") != std::string::npos);
+  bar.hide();
+  CHECK(screen.take() == kErase);
+  bar.hide();
+  CHECK(screen.take().empty());
+  screen.now += 1.0;
+  bar.advance(10);
+  CHECK(screen.take().find("train  30% [") != std::string::npos);
+}
+
 TEST_CASE("many threads may advance a bar") {
   Screen screen;
   ProgressBar bar({.label = "encode", .total = 4000}, screen.terminal(false));
