@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numbers>
 
+#include "kernels/common/error.h"
 #include "model/decoder.h"
 
 namespace genesis {
@@ -37,34 +38,47 @@ Evaluator::Evaluator(const Config& config, const std::vector<std::shared_ptr<con
   }
 }
 
-std::vector<EvalRecord> Evaluator::run(int64_t step, const std::function<bool()>& stop) {
-  std::vector<EvalRecord> records;
-  for (Model& model : models_) {
-    if (const auto record = evaluate(model, step, stop)) records.push_back(*record);
-  }
-  return records;
+std::vector<std::optional<int64_t>> Evaluator::recurrences() const {
+  std::vector<std::optional<int64_t>> all;
+  for (const Model& model : models_) all.push_back(model.recurrence);
+  return all;
 }
 
-std::optional<EvalRecord> Evaluator::evaluate(Model& model, int64_t step, const std::function<bool()>& stop) {
+int64_t Evaluator::batches_of(const ValidationLoader& loader) const {
+  return max_batches_ > 0 ? std::min(loader.micro_batches(), max_batches_) : loader.micro_batches();
+}
+
+int64_t Evaluator::batches() const {
+  int64_t sum = 0;
+  for (const ValidationLoader& loader : loaders_) sum += batches_of(loader);
+  return sum;
+}
+
+std::optional<EvalRecord> Evaluator::run(std::optional<int64_t> recurrence, int64_t step,
+                                         const std::function<bool()>& stop,
+                                         const std::function<void()>& done) {
+  const auto model = std::find_if(models_.begin(), models_.end(),
+                                  [&](const Model& m) { return m.recurrence == recurrence; });
+  require(model != models_.end(), "a validation that the config asks for");
   double loss = 0, targets = 0, bytes = 0;
   for (const ValidationLoader& loader : loaders_) {
-    const int64_t all = loader.micro_batches();
     double seen = 0;
-    for (int64_t i = 0; i < (max_batches_ > 0 ? std::min(all, max_batches_) : all); ++i) {
+    for (int64_t i = 0; i < batches_of(loader); ++i) {
       if (stop()) return std::nullopt;
       feed(storage_, loader.batch(i));
-      model.executable.run(Phase::begin);
-      model.executable.run(Phase::micro);
+      model->executable.run(Phase::begin);
+      model->executable.run(Phase::micro);
       float loss_and_count[2];
       storage_.read(kLossAndCount, loss_and_count, sizeof loss_and_count);
       loss += double(loss_and_count[0]);
       seen += double(loss_and_count[1]);
+      done();
     }
     targets += seen;
     // Exact for a whole set; a part of one counts as that part of its bytes.
     bytes += double(loader.data().bytes()) * seen / double(loader.data().tokens());
   }
-  return EvalRecord{step, model.recurrence, loss / targets, loss / std::numbers::ln2 / bytes};
+  return EvalRecord{step, recurrence, loss / targets, loss / std::numbers::ln2 / bytes};
 }
 
 }  // namespace genesis

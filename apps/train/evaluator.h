@@ -19,16 +19,23 @@ class Evaluator {
   Evaluator(const Config& config, const std::vector<std::shared_ptr<const TokenDataset>>& data, DType dtype,
             Storage& storage);
 
-  // A record for each number of recurrent steps; none without validation data. stop is asked before every
-  // micro-batch: once it says so, what is not finished makes no record.
-  std::vector<EvalRecord> run(int64_t step, const std::function<bool()>& stop);
+  // The numbers of recurrent steps that the config asks for (none: a dense model); empty without validation data.
+  std::vector<std::optional<int64_t>> recurrences() const;
+
+  // Micro-batches of a validation at one of them.
+  int64_t batches() const;
+
+  // A validation at one of recurrences(). `stop` is asked before every micro-batch, `done` told after each; once
+  // stop says so, there is no record.
+  std::optional<EvalRecord> run(std::optional<int64_t> recurrence, int64_t step,
+                                const std::function<bool()>& stop, const std::function<void()>& done);
 
  private:
   struct Model {
     std::optional<int64_t> recurrence;  // none for a dense model
     Executable executable;
   };
-  std::optional<EvalRecord> evaluate(Model& model, int64_t step, const std::function<bool()>& stop);
+  int64_t batches_of(const ValidationLoader& loader) const;
 
   const int64_t max_batches_;  // of each set; 0: all
   Storage& storage_;

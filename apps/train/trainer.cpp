@@ -97,37 +97,62 @@ void Trainer::resume_or_begin(const std::function<void(const std::string&)>& say
     return;
   }
   state_ = load_run(*checkpoint, storage_);
+  saved_step_ = state_.step;
   say(fmt::format("going on from {} (step {})", *checkpoint, state_.step));
 }
 
 void Trainer::run(const std::function<bool()>& stop) {
   const int64_t steps = config_.train.steps;
-  if (state_.step >= steps) log_->message(fmt::format("nothing left to train: all {} steps are done", steps));
-  bool stopped = false;
+  const auto say = [&](const std::string& line) { save_if_fails([&] { log_->message(line); }); };
+  if (state_.step >= steps) say(fmt::format("nothing left to train: all {} steps are done", steps));
+  validate(left_out(), stop);
+  bool stopped = stop();
   while (state_.step < steps && !stopped) {
-    log_->step(take_step());
+    const StepRecord record = take_step();
+    save_if_fails([&] { log_->step(record); });
     stop_if_lost();
     stopped = stop();
-    const auto due = [&](int64_t every) { return every > 0 && state_.step % every == 0; };
+    // Saved first: validation takes its time, and may be killed.
     const bool last = state_.step == steps;
-    if (last) {
-      evaluate([] { return false; });  // nobody would make it up
-    } else if (due(config_.eval.every) && !stopped) {
-      evaluate(stop);
+    if (is_due(config_.checkpoint.every) || last || stopped) save();
+    if ((is_due(config_.eval.every) || last) && !stopped) {
+      validate(evaluator_->recurrences(), stop);
+      stopped = stop();
+      if (stopped && saved_step_ != state_.step) save();
     }
-    stopped = stopped || stop();  // during validation
-    if (due(config_.checkpoint.every) || last || stopped) save();
   }
   if (stopped) {
-    log_->message(
-        fmt::format("stopped after step {} of {}; the same command goes on from there", state_.step, steps));
+    say(fmt::format("stopped after step {} of {}; the same command goes on from there", state_.step, steps));
   }
   log_->finish();
 }
 
+bool Trainer::is_due(int64_t every) const { return every > 0 && state_.step % every == 0; }
+
+void Trainer::validate(const Recurrences& recurrences, const std::function<bool()>& stop) {
+  if (recurrences.empty()) return;
+  save_if_fails([&] {
+    log_->begin_validation(int64_t(recurrences.size()) * evaluator_->batches());
+    for (const auto& recurrence : recurrences) {
+      const auto record = evaluator_->run(recurrence, state_.step, stop, [&] { log_->validated_batch(); });
+      if (!record) break;
+      log_->evaluation(*record);
+    }
+    log_->end_validation();
+  });
+}
+
+Trainer::Recurrences Trainer::left_out() const {
+  const bool due = is_due(config_.eval.every) || state_.step >= config_.train.steps;
+  Recurrences left = evaluator_->recurrences();
+  if (state_.step == 0 || !due) return {};
+  for (const auto& done : log_->evaluated()) std::erase(left, done);
+  return left;
+}
+
 StepRecord Trainer::take_step() {
   const auto start = std::chrono::steady_clock::now();
-  accumulate_gradients();
+  save_if_fails([&] { accumulate_gradients(); });
   const double lr = update_parameters();
 
   float loss_and_count[2], norm_and_scale[2];
@@ -137,7 +162,7 @@ StepRecord Trainer::take_step() {
   count_step(applied);
 
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  seconds_per_step_ = seconds_per_step_ == 0 ? seconds : 0.95 * seconds_per_step_ + 0.05 * seconds;
+  step_time_.add(seconds);
   StepRecord record;
   record.step = state_.step;
   record.loss = double(loss_and_count[0]) / double(loss_and_count[1]);
@@ -146,7 +171,7 @@ StepRecord Trainer::take_step() {
   record.tokens_per_second = double(tokens_per_step()) / seconds;
   record.memory_bytes = int64_t(storage_.bytes());
   record.tokens = state_.tokens;
-  record.eta_seconds = seconds_per_step_ * double(config_.train.steps - state_.step);
+  record.eta_seconds = step_time_.typical() * double(config_.train.steps - state_.step);
   record.skipped = !applied;
   return record;
 }
@@ -185,10 +210,27 @@ void Trainer::stop_if_lost() const {
                     state_.step, state_.bad_steps_in_a_row));
 }
 
-void Trainer::evaluate(const std::function<bool()>& stop) {
-  for (const EvalRecord& record : evaluator_->run(state_.step, stop)) log_->evaluation(record);
+void Trainer::save() {
+  save_run(config_.run_dir, state_, storage_, config_.checkpoint.keep);
+  saved_step_ = state_.step;
 }
 
-void Trainer::save() { save_run(config_.run_dir, state_, storage_, config_.checkpoint.keep); }
+void Trainer::save_if_fails(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const std::exception& error) {
+    throw Error(error.what() + save_after_failure());
+  }
+}
+
+std::string Trainer::save_after_failure() {
+  if (state_.step == 0) return "";
+  try {
+    if (saved_step_ != state_.step) save();
+    return fmt::format("; step {} is saved, and the same command goes on from there", state_.step);
+  } catch (const std::exception& error) {
+    return fmt::format("; and step {} could not be saved either: {}", state_.step, error.what());
+  }
+}
 
 }  // namespace genesis

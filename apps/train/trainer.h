@@ -6,6 +6,7 @@
 
 #include "apps/train/data.h"
 #include "apps/train/evaluator.h"
+#include "apps/train/step_time.h"
 #include "engine/runtime/executable.h"
 #include "io/checkpoint.h"
 #include "io/config.h"
@@ -21,7 +22,9 @@ class Trainer {
   // latest checkpoint, or begins anew.
   Trainer(const Config& config, Terminal terminal);
 
-  // Trains to the last step, or until `stop` says so after a step: then what was reached is saved.
+  // Trains to the last step, or until `stop` says so after a step or before a batch of validation: then what was
+  // reached is saved, and a validation that was left out is made up when the run goes on. What fails between two
+  // steps (a full disk under the log, say) is an Error once the step that was reached is saved.
   void run(const std::function<bool()>& stop = [] { return false; });
 
   const TrainState& state() const { return state_; }
@@ -34,8 +37,13 @@ class Trainer {
   double update_parameters();  // returns the learning rate
   void count_step(bool applied);
   void stop_if_lost() const;  // throws Error after too many steps in a row that were not applied
-  void evaluate(const std::function<bool()>& stop);
+  bool is_due(int64_t every) const;
+  using Recurrences = std::vector<std::optional<int64_t>>;
+  void validate(const Recurrences& recurrences, const std::function<bool()>& stop);
+  Recurrences left_out() const;  // of the validation of the step that the run goes on from
   void save();
+  void save_if_fails(const std::function<void()>& action);
+  std::string save_after_failure();  // returns what became of it, for the message
   int64_t tokens_per_step() const { return config_.train.batch_size * config_.data.sequence_length; }
 
   const Config config_;
@@ -48,7 +56,8 @@ class Trainer {
   std::unique_ptr<Loader> loader_;
   std::unique_ptr<RunLog> log_;
   TrainState state_;
-  double seconds_per_step_ = 0;  // a running mean, for the time left
+  int64_t saved_step_ = 0;  // of the last checkpoint; 0: none
+  StepTime step_time_;
 };
 
 }  // namespace genesis

@@ -1,9 +1,15 @@
 #include "apps/train/trainer.h"
 
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numbers>
+#include <set>
 
 #include "tests/apps/tiny_run.h"
 #include "tests/support/catch.h"
@@ -35,6 +41,24 @@ std::vector<std::string> losses(const std::string& run_dir) {
 std::function<bool()> after(const std::unique_ptr<Trainer>& trainer, int64_t step) {
   return [&trainer, step] { return trainer->state().step == step; };
 }
+
+// A limit of this process on the size of files, as `ulimit -f` sets it, for as long as this lives.
+class FileSizeLimit {
+ public:
+  FileSizeLimit() : before_signal_(std::signal(SIGXFSZ, SIG_IGN)) { getrlimit(RLIMIT_FSIZE, &before_); }
+  ~FileSizeLimit() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, before_signal_);
+  }
+  void set(rlim_t bytes) const {
+    const rlimit limit{bytes, before_.rlim_max};
+    REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+  }
+
+ private:
+  rlimit before_{};
+  void (*before_signal_)(int);
+};
 
 }  // namespace
 
@@ -185,6 +209,147 @@ TEST_CASE("a recurrent model is validated at every number of steps that is asked
   REQUIRE(recurrence == std::vector<int64_t>{1, 2, 3});
   CHECK(loss[0] != loss[1]);
   CHECK(loss[1] != loss[2]);
+}
+
+TEST_CASE("what a run reports does not depend on where it was stopped: a validation left out is made up") {
+  TinyRun tiny;
+  const std::vector<std::string> how{"--train.steps=4",           "--eval.every=2",
+                                     "--eval.batches=2",          "--checkpoint.every=3",
+                                     "--model.layers=3",          "--model.recurrence.prelude=1",
+                                     "--model.recurrence.core=1", "--model.recurrence.coda=1",
+                                     "--eval.recurrence=[1, 2]"};
+  // Without what differs from machine to machine.
+  const auto reported = [](const std::string& run_dir) {
+    std::vector<json> records = metrics(run_dir);
+    for (json& r : records) {
+      r.erase("tokens_per_second");
+      r.erase("memory_bytes");
+    }
+    return records;
+  };
+  const Config whole = tiny.config("whole", how);
+  int64_t questions = 0;  // one before each batch of validation, and one after each step and validation
+  tiny.trainer(whole)->run([&] { return ++questions, false; });
+  const auto expected = reported(whole.run_dir);
+  REQUIRE(expected.size() == 4 + 2 * 2);
+  REQUIRE(questions == 1 + 4 + 2 * (2 * 2 + 1));
+
+  for (int64_t stop_at = 1; stop_at <= questions; ++stop_at) {
+    INFO("stopped at question " << stop_at);
+    const Config config = tiny.config("stop" + std::to_string(stop_at), how);
+    int64_t asked = 0;
+    TrainState reached;
+    {
+      const auto first = tiny.trainer(config);
+      first->run([&] { return ++asked >= stop_at; });
+      reached = first->state();
+    }
+    const auto second = tiny.trainer(config);
+    CHECK(second->state() == reached);  // all that was trained is saved
+    second->run();
+    CHECK(reported(config.run_dir) == expected);
+    fs::remove_all(config.run_dir);
+  }
+}
+
+TEST_CASE("a step is saved before it is validated, the last one too") {
+  TinyRun tiny;
+  const Config config = tiny.config(
+      "run", {"--train.steps=6", "--eval.every=2", "--checkpoint.every=2", "--checkpoint.keep=0"});
+  const auto trainer = tiny.trainer(config);
+  const auto saved = [&] {
+    std::set<std::string> names;
+    std::error_code none_yet;
+    for (const auto& entry : fs::directory_iterator(config.run_dir + "/checkpoints", none_yet)) {
+      names.insert(entry.path().filename());
+    }
+    return names;
+  };
+  // Asked before the first batch of a validation: as if the process was killed there.
+  std::map<int64_t, std::set<std::string>> at;
+  trainer->run([&] {
+    at[trainer->state().step] = saved();
+    return false;
+  });
+  CHECK(at[2] == std::set<std::string>{"step_00000002"});
+  CHECK(at[4] == std::set<std::string>{"step_00000002", "step_00000004"});
+  CHECK(at[6] == std::set<std::string>{"step_00000002", "step_00000004", "step_00000006"});
+}
+
+TEST_CASE("a finished run is validated once, whatever it is started again with") {
+  TinyRun tiny;
+  const std::vector<std::string> how{"--train.steps=3", "--data.validation=[]"};
+  const auto evals = [&] {
+    std::vector<int64_t> steps;
+    for (const json& r : metrics(tiny.folder.file("run"))) {
+      if (r["kind"] == "eval") steps.push_back(r["step"]);
+    }
+    return steps;
+  };
+  tiny.trainer(tiny.config("run", how))->run();
+  CHECK(evals().empty());
+  for (int i = 0; i < 2; ++i) {  // with validation data it did not have before
+    tiny.trainer(tiny.config("run", {"--train.steps=3"}))->run();
+    CHECK(evals() == std::vector<int64_t>{3});
+  }
+}
+
+TEST_CASE("where a log cannot be written the step is saved, and the error says both") {
+  TinyRun tiny;
+  const Config config = tiny.config("run", {"--checkpoint.every=0", "--log.tensorboard=false"});
+  const std::string path = config.run_dir + "/metrics.jsonl";
+  // A checkpoint's files are smaller than this one, so that a limit can stop it alone.
+  fs::create_directory(config.run_dir);
+  tiny.folder.put("run/metrics.jsonl", R"({"step":0,"note":")" + std::string(1'000'000, 'x') + "\"}\n");
+  const auto run_to_limit = [&](int64_t steps, rlim_t (*limit)(rlim_t metrics_size)) {
+    auto trainer = tiny.trainer(config);
+    const FileSizeLimit file_size;
+    const std::string message = message_of([&] {
+      trainer->run([&] {
+        if (trainer->state().step % 10 == steps) file_size.set(limit(fs::file_size(path)));
+        return false;
+      });
+    });
+    INFO(message);
+    CHECK(message.find(path + ": cannot write: File too large; ") == 0);
+    return std::pair(message, trainer->state());
+  };
+  const auto [message, state] = run_to_limit(3, [](rlim_t size) { return size + 10; });
+  CHECK(state.step == 4);
+  CHECK(message.find("; step 4 is saved, and the same command goes on from there") != std::string::npos);
+  CHECK(tiny.trainer(config)->state() == state);
+
+  const auto [both, lost] = run_to_limit(6, [](rlim_t) { return rlim_t{100}; });
+  CHECK(lost.step == 7);
+  CHECK(both.find("; and step 7 could not be saved either: ") != std::string::npos);
+  CHECK(std::count(both.begin(), both.end(), '\n') == 0);
+  // What was saved before is there, and the run goes on.
+  const auto again = tiny.trainer(config);
+  CHECK(again->state() == state);
+  again->run();
+  CHECK(again->state().step == 20);
+}
+
+TEST_CASE("where the console cannot be written the step is saved, too") {
+  TinyRun tiny;
+  const Config config = tiny.config("run", {"--checkpoint.every=0", "--eval.every=5"});
+  for (const int64_t step : {1, 5, 19, 20}) {
+    fs::remove_all(config.run_dir);
+    auto trainer = tiny.trainer(config);
+    const std::string message = message_of([&] {
+      trainer->run([&] {
+        if (trainer->state().step == step) tiny.output.setstate(std::ios::badbit);
+        return false;
+      });
+    });
+    tiny.output.clear();
+    INFO(message);
+    CHECK(message.find("the console (standard output) cannot be written") == 0);
+    CHECK(message.find("is saved, and the same command goes on from there") != std::string::npos);
+    const TrainState reached = trainer->state();
+    trainer.reset();
+    CHECK(tiny.trainer(config)->state() == reached);
+  }
 }
 
 TEST_CASE("a run that is told to stop validates no more, and stops after a validation it was in") {
