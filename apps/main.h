@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <exception>
 #include <functional>
 #include <iostream>
@@ -11,6 +12,8 @@ namespace genesis {
 // Parses the command line and runs `body`. The only place that catches. Returns 0; 2 for a command line that
 // is wrong; 1 for anything else that is.
 inline int run_main(CLI::App& app, int argc, char** argv, const std::function<void()>& body) {
+  // A file-size limit (ulimit -f) is an error of the write that meets it, and not the silent end of the program.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     app.parse(argc, argv);
     body();

@@ -190,6 +190,47 @@ TEST_CASE("an interrupted genesis_train saves what it has reached, and goes on f
   CHECK(has(second.out, "(step " + std::to_string(step) + ")"));
 }
 
+TEST_CASE("two SIGTERMs a moment apart, as timeout sends them, lose nothing") {
+  const Shell train("genesis_train");
+  prepare(train);
+  const std::string program = std::string(GENESIS_BIN_DIR) + "/genesis_train";
+  // Of 13 runs that got a second signal after 0 to 30 ms one had ended while it saved.
+  train.folder.put("two.sh",
+                   program +
+                       " c.yaml --train.steps=1000000 --checkpoint.every=0 --run_dir=$1 >out & pid=$!\n"
+                       "until [ -s $1/metrics.jsonl ]; do sleep 0.01; done\n"
+                       "kill -TERM $pid; sleep $2; kill -TERM $pid 2>/dev/null\n"
+                       "wait $pid && ls $1/checkpoints/step_*/state.json >/dev/null\n");
+  for (const char* apart : {"0", "0.003", "0.01", "0.03"}) {
+    INFO(apart << " s apart");
+    CHECK(std::system(("cd " + train.folder.path().string() + " && sh two.sh run" + apart + " " + apart +
+                       " 2>/dev/null")
+                          .c_str()) == 0);
+  }
+  const std::string timed = "cd " + train.folder.path().string() + " && timeout 0.5 " + program +
+                            " c.yaml --train.steps=1000000 --checkpoint.every=0 --run_dir=timed >out";
+  CHECK(WEXITSTATUS(std::system(timed.c_str())) == 124);  // timeout's own
+  CHECK(train.exists("timed/checkpoints"));
+}
+
+TEST_CASE("a file-size limit is an error that names the file, and not the end without a word") {
+  const Shell train("genesis_train");
+  prepare(train);
+  REQUIRE(train.run("c.yaml --train.steps=4 --schedule.kind=constant").code == 0);
+  // In units of 512 bytes: less than the checkpoint's tensors, more than the log.
+  const std::string limited = "c.yaml --train.steps=8 --schedule.kind=constant";
+  train.folder.put("limited.sh",
+                   "ulimit -f 64; " + std::string(GENESIS_BIN_DIR) + "/genesis_train " + limited);
+  const int status =
+      std::system(("cd " + train.folder.path().string() + " && sh limited.sh >out 2>err").c_str());
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 1);
+  const std::string said = read_text_file(train.folder.file("err"));
+  CHECK(has(said, "model.safetensors: File too large"));
+  CHECK(std::count(said.begin(), said.end(), '\n') == 1);
+  CHECK(has(train.run(limited).out, "(step 4)"));  // what was there is there
+}
+
 TEST_CASE("genesis_train saves what it has reached when nobody reads its output any more") {
   const Shell train("genesis_train");
   prepare(train);
