@@ -11,6 +11,7 @@ namespace {
 struct CpuDevice {
   static constexpr int64_t kLargest = int64_t(1) << 24;
   static const Memory& memory() { return kHostMemory; }
+  static constexpr DType logits_type(DType) { return DType::f32; }
 
   static constexpr auto rmsnorm_forward = cpu::rmsnorm_forward;
   static constexpr auto rmsnorm_backward = cpu::rmsnorm_backward;

@@ -102,10 +102,11 @@ class KernelBenches {
     });
   }
 
-  // From fp32 logits; `dtype` is their gradient's type.
+  // `dtype` is the gradient's type.
   void cross_entropy(const CrossEntropyCase& c, DType dtype) {
     add("cross_entropy", c.name, dtype, c.rows * c.stride, [c, dtype] {
-      const auto p = std::make_shared<CrossEntropyProblem>(c, DType::f32, dtype, Device::memory());
+      const auto p =
+          std::make_shared<CrossEntropyProblem>(c, Device::logits_type(dtype), dtype, Device::memory());
       return Prepared{[p] { Device::cross_entropy(p->args()); }, p->bytes()};
     });
   }

@@ -76,6 +76,7 @@ __global__ void __launch_bounds__(kThreads) adamw_kernel(AdamW a) {
     if (i + simt::kWarpTile <= end) {
       update_tile(s, t, i);
     } else {
+#pragma unroll 1
       for (int64_t j = i + simt::lane(); j < end; j += simt::kWarpSize) update_element(s, t, j);
     }
   }

@@ -53,7 +53,8 @@ __global__ void __launch_bounds__(kThreads, 2) attention_cached_kernel(Attention
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const float* x = row.out.x + 4 * half;
-    simt::store_vec(&plan.out[warp][half][simt::lane() * 4], simt::Vec<float, 4>{{x[0], x[1], x[2], x[3]}});
+    simt::store_vec<simt::Cache::none>(&plan.out[warp][half][simt::lane() * 4],
+                                       simt::Vec<float, 4>{{x[0], x[1], x[2], x[3]}});
   }
   simt::sync_threads();
 

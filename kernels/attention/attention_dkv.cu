@@ -5,7 +5,7 @@
 // registers as fragments, the keys in shared memory.
 //
 // A step at head size 128, per warp: 128 mma (32 each for scores, values . d_out, dv and dk), 72 ldmatrix.x4
-// and some 550 instructions in all. At 32 cycles an mma, as in the forward pass, an RTX 4090's tensor cores
+// and 572 instructions in all. At 32 cycles an mma, as in the forward pass, an RTX 4090's tensor cores
 // are busy for 8,192 cycles (2 blocks an SM), shared memory for 2,700, the instruction slots for 1,100.
 // FLOPs: 8 K a pair of query and key; with dq's 6 K that is 1.4 times what a backward pass with atomic sums
 // of dq takes, which would instead write and read 64 KB of fp32 for every 64 x 64 pairs. Bytes: keys, values,
@@ -42,61 +42,24 @@ struct Plan {
 // The first query head of the blocks at place x in the grid: a key head's group of them, or a part of it.
 __device__ inline int first_head(const AttentionShape& s, int x) { return x * int(s.H) / int(gridDim.x); }
 
-// Some queries of a head.
+// Past the last query that sees any of the block's keys, to a whole tile: all of them, but for documents. All lanes
+// of the warp.
+__device__ inline int queries_end(const AttentionBackward& a, const AttentionWorkspace& workspace) {
+  const int tiles = int(gridDim.z), keys_end = (int(blockIdx.z) + 1) * kTile;
+  if (!a.positions) return tiles * kTile;
+  int end = 0;
+#pragma unroll 1
+  for (int tile = int(blockIdx.z) + simt::lane(); tile < tiles; tile += simt::kWarpSize) {
+    if (simt::load(workspace.first_keys + int(blockIdx.y) * tiles + tile) < keys_end) end = tile + 1;
+  }
+#pragma unroll
+  for (int bits = simt::kWarpSize / 2; bits > 0; bits /= 2) end = std::max(end, simt::shuffle_xor(end, bits));
+  return end * kTile;
+}
+
+// Some queries of a head. The steps of a block are those of each of some heads, from the block's own tile on.
 struct Step {
-  int head = 0, t0 = 0;
-  __device__ bool exists() const { return t0 >= 0; }
-};
-
-// The steps over all queries that see any of the block's keys: for each of some heads, through the tiles of
-// queries that do. All lanes of the warp. What the launch knows is read where it is needed: registers are
-// short.
-class Steps {
- public:
-  __device__ Steps(const AttentionBackward& a, const AttentionWorkspace& workspace)
-      : a_(a), workspace_(workspace), step_{first_head(a.shape, int(blockIdx.x)), kStep} {
-    restart();
-  }
-
-  __device__ Step next() {
-    if (step_.t0 % kTile == 0 && step_.t0 + kStep < int(a_.shape.T)) {  // a tile's second half
-      step_.t0 += kStep;
-      return step_;
-    }
-    while (left_ == 0) {
-      window_tile_ += simt::kWarpSize;
-      if (window_tile_ < int(gridDim.z)) {
-        left_ = window(window_tile_);
-      } else if (++step_.head < first_head(a_.shape, int(blockIdx.x) + 1)) {
-        restart();
-      } else {
-        step_.t0 = -1;
-        return step_;
-      }
-    }
-    step_.t0 = (window_tile_ + ptx::trailing_zeros(left_)) * kTile;
-    left_ &= left_ - 1;
-    return step_;
-  }
-
- private:
-  // Bit i: tile `from` + i sees some of the keys.
-  __device__ uint32_t window(int from) const {
-    const int tile = from + simt::lane(), tiles = int(gridDim.z);
-    return simt::ballot(tile < tiles &&
-                        (!a_.positions || simt::load(workspace_.first_keys + int(blockIdx.y) * tiles + tile) <
-                                              (int(blockIdx.z) + 1) * kTile));
-  }
-  __device__ void restart() {
-    window_tile_ = int(blockIdx.z);
-    left_ = window(window_tile_);
-  }
-
-  const AttentionBackward& a_;
-  const AttentionWorkspace& workspace_;
-  int window_tile_;
-  uint32_t left_;
-  Step step_;
+  int head, t0;
 };
 
 // The scores [key, query] of the queries that do not see a key become minus infinity.
@@ -142,10 +105,17 @@ __global__ void __launch_bounds__(kThreads, blocks_on_multiprocessor(width))
   const int kv = first_head(s, int(blockIdx.x)) / (H / KV), b = int(blockIdx.y);
   const int key_tile = int(blockIdx.z), first_key = key_tile * kTile, T = int(s.T);
   const bool documents = a.positions;
-  Steps steps(a, workspace);
+  const int t_end = std::min(queries_end(a, workspace), T), head_end = first_head(s, int(blockIdx.x) + 1);
+  Step step = {first_head(s, int(blockIdx.x)), first_key};
+  const auto next_step = [&] {
+    step.t0 += kStep;
+    if (step.t0 < t_end) return;
+    step.t0 = first_key;
+    ++step.head;
+  };
 
-  const auto start_copy = [&](const Step& step, int stage) {
-    if (step.exists()) {
+  const auto start_copy = [&](int stage) {
+    if (step.head < head_end) {
       copy_tile<kStep, width>(plan.stage[stage], head_rows(s, a.qkv, b, heads, step.head), step.t0);
       copy_tile<kStep, width>(plan.stage[stage] + kStep * width, head_rows(s, a.d_out, b, H, step.head),
                               step.t0);
@@ -162,8 +132,7 @@ __global__ void __launch_bounds__(kThreads, blocks_on_multiprocessor(width))
   copy_tile<kTile, width>(plan.keys, head_rows(s, a.qkv, b, heads, H + kv), first_key);
   copy_tile<kTile, width>(plan.stage[1], head_rows(s, a.qkv, b, heads, H + KV + kv), first_key);
   ptx::commit_copies();
-  Step step = steps.next();
-  start_copy(step, 0);
+  start_copy(0);
 
   const int warp_row = simt::warp() * kWarpRows, warp_key = first_key + warp_row;
   uint32_t value[width / 16][4];
@@ -173,12 +142,12 @@ __global__ void __launch_bounds__(kThreads, blocks_on_multiprocessor(width))
   for (int k = 0; k < width / 16; ++k) load_a<width>(value[k], plan.stage[1], warp_row, k);
 
   Sums<width> dk = {}, dv = {};
-  for (int stage = 0; step.exists(); stage ^= 1) {
+  for (int stage = 0; step.head < head_end; stage ^= 1) {
     ptx::wait_copies<0>();
     simt::sync_threads();
     const int t0 = step.t0;
-    step = steps.next();
-    start_copy(step, stage ^ 1);
+    next_step();
+    start_copy(stage ^ 1);
     if (t0 + kStep <= warp_key) continue;  // before all the warp's keys
     const bf16 *queries = plan.stage[stage], *d_outs = queries + kStep * width;
     Sums<kStep> p = {}, d_scores = {};  // [key, query]

@@ -1,19 +1,9 @@
 // Memory-bound. A block takes a row and keeps it in registers, a wide one partly in shared memory, so that
 // the logits are read once and their gradient is written once: rows of up to 65,536 fp32 logits, or 131,072
 // in bf16. What does not fit even so is read twice.
-//
-// Prediction at the 911 GB/s of an RTX 4090, for fp32 logits and a bf16 gradient: 331 us for 1024 x 49152,
-// 436 us for 512 x 129280. Of a row of 129,280 the last 63,744 logits are read twice. Between the two
-// readings a block reads or writes some 386 KB, 128 blocks 49 MB: L2 holds 72, so the second, 131 MB in all,
-// comes from there, at some 5 TB/s in at most 26 us. bf16 logits: 221 us and 291 us.
-//
-// One block fits a multiprocessor, with nothing beside it to fill its gaps: it loads a whole row, waits,
-// makes its two exponentials an element, some 5 us of the 41 that a row of 49,152 may take, and writes. Other
-// multiprocessors' blocks use the memory meanwhile, once they have drifted apart; the first of 8 rounds they
-// all wait together. So up to 10% more than predicted would be no surprise.
-#include <bit>
-#include <type_traits>
+#include <string>
 
+#include "kernels/common/dispatch.h"
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "kernels/ptx/ptx.h"
 #include "kernels/simt/floats.h"
@@ -41,6 +31,18 @@ __device__ inline Softmax merged(Softmax a, Softmax b) {
   return {top, a.sum * expf(a.top - base) + b.sum * expf(b.top - base)};
 }
 
+template <int N>
+__device__ inline void add_logits(Softmax& s, const float (&x)[N]) {
+  float top = s.top;
+#pragma unroll
+  for (int i = 0; i < N; ++i) top = fmaxf(top, x[i]);
+  const float base = base_of(top);
+  float sum = s.sum * expf(s.top - base);
+#pragma unroll
+  for (int i = 0; i < N; ++i) sum += expf(x[i] - base);
+  s = {top, sum};
+}
+
 struct Plan {
   float top[kWarps], sum[kWarps];
 };
@@ -59,175 +61,143 @@ __device__ inline Softmax block_softmax(Plan& plan, Softmax s) {
   return s;
 }
 
-// How a thread's N elements lie in a step of the block: in accesses of up to 16 bytes, which the lanes of a
-// warp take in order. So fp32 logits of a bf16 gradient, N = 8, lie as in a tile of simt/floats.h.
-template <class L, int N>
-struct Lay {
-  static constexpr int kAccess = N < kVec<L> ? N : kVec<L>, kAccesses = N / kAccess;
-  // Element i's column, from the thread's first.
-  static constexpr __device__ int column(int i) {
-    return i / kAccess * simt::kWarpSize * kAccess + i % kAccess;
-  }
-  static __device__ int warp_first() { return simt::warp() * simt::kWarpSize * N; }
-  static __device__ int first() { return warp_first() + simt::lane() * kAccess; }
-};
+// A block's row.
+template <class T>
+struct Row {
+  int V, stride;
+  int32_t target;  // negative: ignored
+  const T* logits;
+  T* gradient;  // or null
+  float* loss;  // or null
 
-// N logits as stored: in whole words where they fill one, or the compiler would keep each half of a word in a
-// register of its own.
-template <class L, int N>
-struct Piece {
-  static constexpr int kAccess = Lay<L, N>::kAccess, kBytes = kAccess * int(sizeof(L));
-  using Word = std::conditional_t<kBytes % 4 == 0, uint32_t, L>;
-  simt::Vec<Word, kBytes / sizeof(Word)> accesses[Lay<L, N>::kAccesses];
+  __device__ explicit Row(const CrossEntropy& a)
+      : V(int(a.V)),
+        stride(int(a.stride)),
+        target(simt::load(a.targets + blockIdx.x)),
+        logits(static_cast<const T*>(a.logits) + blockIdx.x * a.stride),
+        gradient(a.d_logits ? static_cast<T*>(a.d_logits) + blockIdx.x * a.stride : nullptr),
+        loss(a.row_loss ? a.row_loss + blockIdx.x : nullptr) {}
 
-  // Calls body(access, column) for each access that begins before `end` columns.
-  template <class Body>
-  static __device__ void for_accesses(int first, int end, const Body& body) {
+  // N logits of those at `column` and on as they count: those past V not at all.
+  template <int N, class Logits>
+  __device__ void take(float (&x)[N], const Logits& loaded, int column) const {
 #pragma unroll
-    for (int k = 0; k < Lay<L, N>::kAccesses; ++k) {
-      const int column = first + Lay<L, N>::column(k * kAccess);
-      if (column < end) body(k, column);
-    }
+    for (int i = 0; i < N; ++i) x[i] = column + i < V ? loaded[i] : -INFINITY;
   }
-  // row: in global or shared memory.
-  __device__ void load(const L* row, int first, int end) {
-    for_accesses(first, end, [&](int k, int column) {
-      accesses[k] = simt::load_vec<kBytes / sizeof(Word)>(reinterpret_cast<const Word*>(row + column));
-    });
+  // Turns them into their gradient, where factor is 1 + 2 z_loss lse.
+  template <int N>
+  __device__ void differentiate(float (&x)[N], int column, float lse, float factor) const {
+#pragma unroll
+    for (int i = 0; i < N; ++i) x[i] = factor * expf(x[i] - lse) - (column + i == target ? 1.f : 0.f);
   }
-  __device__ float operator[](int i) const {
-    const auto& words = accesses[i / kAccess];
-    const int j = i % kAccess;
-    if constexpr (sizeof(Word) == sizeof(L)) {
-      return float(std::bit_cast<L>(words[j]));
-    } else {
-      return j % 2 ? ptx::high_bf16(words[j / 2]) : ptx::low_bf16(words[j / 2]);
+  // N elements a thread.
+  template <int N>
+  __device__ void ignore() const {
+    if (threadIdx.x == 0 && loss) simt::store(loss, 0.f);
+    if (!gradient) return;
+    const float zeros[N] = {};
+#pragma unroll 1
+    for (int column = int(threadIdx.x) * N; column < stride; column += kThreads * N) {
+      simt::store_floats(gradient + column, zeros);
     }
   }
 };
 
-// A piece's logits, of which those at or past V count as -infinity.
-template <class L, int N>
-__device__ inline void unpack(float (&x)[N], const Piece<L, N>& logits, int first, int V) {
-#pragma unroll
-  for (int i = 0; i < N; ++i) x[i] = first + Lay<L, N>::column(i) < V ? logits[i] : -INFINITY;
-}
-
-template <int N>
-__device__ inline void add_logits(Softmax& s, const float (&x)[N]) {
-  float top = s.top;
-#pragma unroll
-  for (int i = 0; i < N; ++i) top = fmaxf(top, x[i]);
-  const float base = base_of(top);
-  float sum = s.sum * expf(s.top - base);
-#pragma unroll
-  for (int i = 0; i < N; ++i) sum += expf(x[i] - base);
-  s = {top, sum};
-}
-
-// What turns a row's logits into their gradient.
-struct Gradient {
-  float lse, factor;
-  int target;
-
-  // Of the row's first `end` columns. All lanes of the warp.
-  template <class L, int N, class G>
-  __device__ void write(G* d_row, int first, int end, float (&x)[N]) const {
-    using At = Lay<L, N>;
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-      x[i] = factor * expf(x[i] - lse) - (first + At::column(i) == target ? 1.f : 0.f);
-    }
-    if constexpr (At::kAccesses == 1) {
-      if (first < end) simt::store_floats(d_row + first, x);
-    } else {
-      const auto eight = simt::eight_bf16(x);
-      const int column = first - simt::lane() * At::kAccess + simt::eight_of_lane();
-      if (column < end) simt::store_vec(reinterpret_cast<uint32_t*>(d_row + column), eight);
-    }
-  }
-};
-
-template <class L, int N, int kShared>
+template <class T, int kShared>
 struct RowPlan : Plan {
-  L pieces[kShared][kThreads * N];  // a thread reads what it copied itself
+  T pieces[kShared][kThreads * kVec<T>];  // a thread reads what it copied itself
 };
-template <class L, int N>
-struct RowPlan<L, N, 0> : Plan {};
+template <class T>
+struct RowPlan<T, 0> : Plan {};
 
-// L: logits' type, G: gradient's, N: elements of a thread in a step. Of the steps of a row the first kKept
-// are kept in registers, the next kShared in shared memory, and the rest is read twice.
-template <class L, class G, int N, int kKept, int kShared>
+// A thread takes 16 bytes of the row in a step of the block. Of the steps the first kKept are kept in registers, the
+// next kShared in shared memory, and the rest is read twice.
+template <class T, int kKept, int kShared>
 __global__ void __launch_bounds__(kThreads, 1) cross_entropy_kernel(CrossEntropy a) {
-  auto& plan = simt::shared<RowPlan<L, N, kShared>>();
-  const int64_t row = blockIdx.x;
-  const int32_t target = simt::load(a.targets + row);
-  const L* logits = static_cast<const L*>(a.logits) + row * a.stride;
-  G* d_logits = a.d_logits ? static_cast<G*>(a.d_logits) + row * a.stride : nullptr;
-  constexpr int kStep = kThreads * N;
-  const int stride = int(a.stride), V = int(a.V);
+  constexpr int N = kVec<T>, kStep = kThreads * N;
+  auto& plan = simt::shared<RowPlan<T, kShared>>();
+  const Row<T> row(a);
+  if (row.target < 0) return row.template ignore<N>();
 
-  if (target < 0) {
-    if (threadIdx.x == 0 && a.row_loss) simt::store(a.row_loss + row, 0.f);
-    float zeros[N] = {};
-    if (!d_logits) return;
-    for (int column = int(threadIdx.x) * N; column < stride; column += kStep) {
-      simt::store_floats(d_logits + column, zeros);
-    }
-    return;
+  const int first = int(threadIdx.x) * N;
+  simt::Packed<T> kept[kKept];  // as stored: in fp32 they would not fit the registers
+#pragma unroll
+  for (int p = 0; p < kKept; ++p) {
+    const int column = first + p * kStep;
+    kept[p].load_if(column < row.stride, row.logits + column);
   }
-
-  const int first = Lay<L, N>::first();
   if constexpr (kShared > 0) {
     for (int p = 0; p < kShared; ++p) {
-      constexpr int kBytes = Piece<L, N>::kBytes;
-      Piece<L, N>::for_accesses(first, stride - (kKept + p) * kStep, [&](int, int column) {
-        ptx::copy_async<kBytes>(&plan.pieces[p][column], logits + (kKept + p) * kStep + column);
-      });
+      const int column = first + (kKept + p) * kStep;
+      if (column < row.stride) ptx::copy_async<16>(&plan.pieces[p][first], row.logits + column);
     }
     ptx::commit_copies();
   }
-  Piece<L, N> kept[kKept > 0 ? kKept : 1];  // as stored: in fp32 they would not fit the registers
-#pragma unroll
-  for (int p = 0; p < kKept; ++p) kept[p].load(logits, first + p * kStep, stride);
-  // Calls body(x, column) for each of the warp's steps, with the thread's logits as floats and the column of
-  // its first.
+  // The target's logit, before a gradient takes its place.
+  const float wanted = threadIdx.x == 0 ? float(simt::load(row.logits + row.target)) : 0.f;
+
+  // Calls body(x, column) for each of the thread's steps, with its logits as floats.
   const auto for_pieces = [&](const auto& body) {
     float x[N];
-    const int end = stride - Lay<L, N>::warp_first();  // of the steps' beginnings, the same for a whole warp
-    const auto call = [&](const Piece<L, N>& piece, int step) {
-      unpack(x, piece, first + step, V);
-      body(x, first + step);
+    const auto call = [&](const simt::Packed<T>& piece, int column) {
+      row.take(x, piece, column);
+      body(x, column);
     };
 #pragma unroll
     for (int p = 0; p < kKept; ++p) {
-      if (p * kStep < end) call(kept[p], p * kStep);
+      const int column = first + p * kStep;
+      if (column < row.stride) call(kept[p], column);
     }
-    int step = kKept * kStep;
-    Piece<L, N> piece = {};
     if constexpr (kShared > 0) {
-      for (int p = 0; p < kShared && step < end; ++p, step += kStep) {
-        piece.load(plan.pieces[p], first, stride - step);
-        call(piece, step);
+      int column = first + kKept * kStep;
+      ptx::wait_copies<0>();
+#pragma unroll 1
+      for (int p = 0; p < kShared && column < row.stride; ++p, column += kStep) {
+        call(simt::Packed<T>::load(&plan.pieces[p][first]), column);
       }
-    }
-    for (; step < end; step += kStep) {
-      piece.load(logits, first + step, stride);
-      call(piece, step);
+#pragma unroll 1
+      for (; column < row.stride; column += kStep) call(simt::Packed<T>::load(row.logits + column), column);
     }
   };
 
-  // The target's logit, before a gradient takes its place.
-  const float wanted = threadIdx.x == 0 ? float(simt::load(logits + target)) : 0.f;
-  if constexpr (kShared > 0) ptx::wait_copies<0>();
   Softmax s;
   for_pieces([&](float(&x)[N], int) { add_logits(s, x); });
   s = block_softmax(plan, s);
   const float lse = s.top + logf(s.sum);
-  if (threadIdx.x == 0 && a.row_loss) simt::store(a.row_loss + row, lse - wanted);
-  if (!d_logits) return;
-  const Gradient gradient{lse, 1.f + 2.f * a.z_loss * lse, target};
-  for_pieces([&](float(&x)[N], int column) { gradient.template write<L>(d_logits, column, stride, x); });
+  if (threadIdx.x == 0 && row.loss) simt::store(row.loss, lse - wanted);
+  if (!row.gradient) return;
+  const float factor = 1.f + 2.f * a.z_loss * lse;
+  for_pieces([&](float(&x)[N], int column) {
+    row.differentiate(x, column, lse, factor);
+    simt::store_floats(row.gradient + column, x);
+  });
+}
+
+// For strides that 16-byte accesses do not divide: element by element, each read twice.
+template <class T>
+__global__ void __launch_bounds__(kThreads) cross_entropy_plain_kernel(CrossEntropy a) {
+  auto& plan = simt::shared<Plan>();
+  const Row<T> row(a);
+  if (row.target < 0) return row.template ignore<1>();
+  const float wanted = threadIdx.x == 0 ? float(simt::load(row.logits + row.target)) : 0.f;
+  float x[1];
+  Softmax s;
+  for (int column = int(threadIdx.x); column < row.V; column += kThreads) {
+    simt::load_floats(x, row.logits + column);
+    add_logits(s, x);
+  }
+  s = block_softmax(plan, s);
+  const float lse = s.top + logf(s.sum);
+  if (threadIdx.x == 0 && row.loss) simt::store(row.loss, lse - wanted);
+  if (!row.gradient) return;
+  const float factor = 1.f + 2.f * a.z_loss * lse;
+  for (int column = int(threadIdx.x); column < row.stride; column += kThreads) {
+    float logit[1];
+    simt::load_floats(logit, row.logits + column);
+    row.take(x, logit, column);
+    row.differentiate(x, column, lse, factor);
+    simt::store_floats(row.gradient + column, x);
+  }
 }
 
 // One warp: the rows' losses and the number of valid ones, added to what is there. The order of the sum is
@@ -245,39 +215,33 @@ __global__ void __launch_bounds__(simt::kWarpSize) cross_entropy_sum_kernel(Cros
   simt::store(a.loss_and_count + 1, simt::load(a.loss_and_count + 1) + count);
 }
 
-template <class L, class G>
+template <class T>
 void launch_rows(const CrossEntropy& a, Stream stream) {
-  constexpr int N = kVec<G>;
-  constexpr int64_t kStep = int64_t(kThreads) * N;
+  constexpr int N = kVec<T>;
   // A thread keeps 48 registers of logits: 24,576 in fp32, 49,152 in bf16; or 80 and 192 bytes of the block's
   // shared memory: 65,536, or 131,072.
-  constexpr int kBytes = N * sizeof(L), kNarrow = 48 * 4 / kBytes, kWide = 80 * 4 / kBytes;
-  constexpr int kShared = 192 / kBytes;
+  constexpr int kNarrow = 12, kWide = 20, kShared = 12;
   const auto launch = [&](auto kernel, size_t shared_bytes) {
     simt::launch(kernel, {{a.rows}, kThreads, shared_bytes, stream, "cross_entropy"}, a);
   };
   if (a.stride % N != 0) {
-    launch(cross_entropy_kernel<L, G, 1, 0, 0>, sizeof(Plan));
-  } else if (a.stride <= kStep * kNarrow) {
-    launch(cross_entropy_kernel<L, G, N, kNarrow, 0>, sizeof(Plan));
+    launch(cross_entropy_plain_kernel<T>, sizeof(Plan));
+  } else if (a.stride <= int64_t(kThreads) * N * kNarrow) {
+    launch(cross_entropy_kernel<T, kNarrow, 0>, sizeof(Plan));
   } else {
-    launch(cross_entropy_kernel<L, G, N, kWide, kShared>, sizeof(RowPlan<L, N, kShared>));
+    launch(cross_entropy_kernel<T, kWide, kShared>, sizeof(RowPlan<T, kShared>));
   }
 }
 
 }  // namespace
 
 void cross_entropy(const CrossEntropy& a, Stream stream) {
-  const bool f32_logits = a.logits_dtype == DType::f32, f32_gradient = a.d_logits_dtype == DType::f32;
-  check(a.logits_dtype != DType::i32 && a.d_logits_dtype != DType::i32,
-        "cross_entropy: expected f32 or bf16");
+  check(a.logits_dtype == a.d_logits_dtype && a.logits_dtype != DType::i32,
+        "cross_entropy on CUDA: expected logits and a gradient of one type, f32 or bf16; found " +
+            std::string(name_of(a.logits_dtype)) + " and " + name_of(a.d_logits_dtype));
   check(a.row_loss != nullptr || a.loss_and_count == nullptr,
         "cross_entropy: row_loss is where the sum reads from");
-  if (f32_logits) {
-    f32_gradient ? launch_rows<float, float>(a, stream) : launch_rows<float, bf16>(a, stream);
-  } else {
-    f32_gradient ? launch_rows<bf16, float>(a, stream) : launch_rows<bf16, bf16>(a, stream);
-  }
+  with_float_type(a.logits_dtype, [&](auto t) { launch_rows<decltype(t)>(a, stream); });
   if (a.loss_and_count) {
     simt::launch(cross_entropy_sum_kernel, {{1}, simt::kWarpSize, 0, stream, "cross_entropy_sum"}, a);
   }

@@ -17,7 +17,7 @@ struct CrossEntropy {
   int64_t stride = 0;               // elements from row to row, >= V; columns past V are padding: they take
                                     // no part in the softmax and their gradient is zero
   DType logits_dtype = DType::f32;  // f32 or bf16
-  DType d_logits_dtype = DType::bf16;  // f32 or bf16
+  DType d_logits_dtype = DType::bf16;  // f32 or bf16; on CUDA the logits' type
   float z_loss = 0.f;
   const void* logits = nullptr;      // [rows, stride]
   const int32_t* targets = nullptr;  // [rows], in [0, V), or negative: ignored

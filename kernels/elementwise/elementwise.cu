@@ -27,6 +27,7 @@ __global__ void map_kernel(int64_t n, const T* x, const T* x2, T* y, Op op) {
     simt::store_floats(y + first, a);
     return;
   }
+#pragma unroll 1
   for (int64_t i = first; i < n; ++i) {
     const float b = x2 ? float(simt::load(x2 + i)) : 0.f;
     simt::store(y + i, T(op(float(simt::load(x + i)), b)));
@@ -64,6 +65,7 @@ __global__ void cast_kernel(int64_t n, const From* x, To* y) {
     simt::load_tile<Cache::once>(values, x + tile);
     simt::store_tile(y + tile, values);
   } else {
+#pragma unroll 1
     for (int64_t i = tile + simt::lane(); i < n; i += simt::kWarpSize) {
       simt::store(y + i, To(float(simt::load(x + i))));
     }
@@ -75,6 +77,7 @@ __global__ void zero_kernel(int64_t bytes, unsigned char* y) {
   if (first + 16 <= bytes) {
     simt::store_vec(reinterpret_cast<uint32_t*>(y + first), simt::Vec<uint32_t, 4>{});
   } else {
+#pragma unroll 1
     for (int64_t i = first; i < bytes; ++i) simt::store(y + i, 0);
   }
 }

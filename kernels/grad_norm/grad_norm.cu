@@ -36,6 +36,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
         for (int j = 0; j < kPerThread; ++j) squares[j] += g[j] * g[j];
       } else {
+#pragma unroll 1
         for (int64_t j = i; j < end; ++j) {
           const float g = simt::load(grad + j);
           squares[0] += g * g;

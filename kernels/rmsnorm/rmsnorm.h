@@ -36,6 +36,7 @@ struct RmsNormBackward {
   void* dh = nullptr;                // [rows, D]; may be d_residual or dy
   float* d_weight = nullptr;         // fp32 [D], added to
   void* workspace = nullptr;         // rmsnorm_backward_workspace bytes
+  void* y = nullptr;  // [rows, D]: the forward's output computed again in the same pass, same bits; or null
 };
 
 namespace cpu {

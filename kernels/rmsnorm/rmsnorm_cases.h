@@ -41,13 +41,13 @@ struct RmsNormProblem {
   RmsNormCase c;
   DType dtype;
   Buffer x, residual, weight, h, y, rstd;
-  Buffer dy, d_residual, dh, d_weight, workspace;
+  Buffer dy, d_residual, dh, d_weight, y_again, workspace;
 
   RmsNormProblem(const RmsNormCase& c, DType dtype, size_t workspace_bytes,
                  const Memory& memory = kHostMemory)
       : c(c), dtype(dtype) {
     const int64_t n = c.rows * c.D;
-    for (Buffer* b : {&x, &h, &y, &dy, &dh}) *b = Buffer(dtype, n, memory);
+    for (Buffer* b : {&x, &h, &y, &dy, &dh, &y_again}) *b = Buffer(dtype, n, memory);
     for (Buffer* b : {&residual, &d_residual}) *b = c.residual ? Buffer(dtype, n, memory) : Buffer();
     weight = Buffer(dtype, c.D, memory);
     rstd = Buffer(DType::f32, c.rows, memory);
@@ -79,6 +79,13 @@ struct RmsNormProblem {
             workspace.data()};
   }
 
+  // That also gives the forward's output again.
+  RmsNormBackward backward_with_y() const {
+    RmsNormBackward a = backward();
+    a.y = y_again.data();
+    return a;
+  }
+
   // The kept sum normalised again: recomputation.
   RmsNormForward replay() const {
     RmsNormForward a = forward();
@@ -94,6 +101,7 @@ struct RmsNormProblem {
   double backward_bytes() const {
     return arrays(c.residual ? 4 : 3) + weight_bytes() + 4. * double(c.rows) + 8. * double(c.D);
   }
+  double backward_with_y_bytes() const { return backward_bytes() + arrays(1); }
 
  private:
   double arrays(int count) const { return count * double(c.rows * c.D) * double(size_of(dtype)); }
@@ -119,14 +127,14 @@ inline std::vector<Result> rmsnorm_forward_results(const RmsNormProblem& p) {
           {"rstd", &p.rstd, std::move(rstd), statistic}};
 }
 
-// Call before the backward pass: the reference needs d_weight as it was.
+// Of backward_with_y. Call before the backward pass: the reference needs d_weight as it was.
 inline std::vector<Result> rmsnorm_backward_results(const RmsNormProblem& p) {
   const int64_t rows = p.c.rows, D = p.c.D;
   const auto dy = p.dy.to_double(), d_residual = p.d_residual.to_double(), h = p.h.to_double();
   const auto rstd = p.rstd.to_double(), weight = p.weight.to_double();
-  std::vector<double> dh(h.size()), d_weight = p.d_weight.to_double();
+  std::vector<double> dh(h.size()), y(h.size()), d_weight = p.d_weight.to_double();
   ref::rmsnorm_backward(rows, D, dy.data(), p.c.residual ? d_residual.data() : nullptr, h.data(), rstd.data(),
-                        weight.data(), dh.data(), d_weight.data());
+                        weight.data(), dh.data(), d_weight.data(), y.data());
 
   double normalised = 0;                                    // bounds |h * rstd|
   std::vector<double> column_sum = p.d_weight.to_double();  // of the sizes of what d_weight adds up
@@ -138,9 +146,11 @@ inline std::vector<Result> rmsnorm_backward_results(const RmsNormProblem& p) {
   // mean(g * h) * rstd is at most the largest g, since the mean square of h * rstd is at most 1.
   const double magnitude =
       largest(d_residual) + largest(rstd) * largest(dy) * largest(weight) * (1 + normalised);
+  const Tolerance normalised_again = rounding_tolerance(p.dtype, largest(y), D);
   return {{"dh", &p.dh, std::move(dh), rounding_tolerance(p.dtype, magnitude, D)},
           {"d_weight", &p.d_weight, std::move(d_weight),
-           rounding_tolerance(DType::f32, largest(column_sum), rows)}};
+           rounding_tolerance(DType::f32, largest(column_sum), rows)},
+          {"y, computed again", &p.y_again, std::move(y), normalised_again}};
 }
 
 }  // namespace genesis

@@ -35,12 +35,18 @@ float add_residual(int64_t D, const T* x, const T* residual, T* h) {
   return sum(squares);
 }
 
+// The output of a row's h.
+template <class T>
+void normalise(int64_t D, const T* h, float rstd, const T* weight, T* y) {
+  for_vectors(D, [&](int64_t d, auto lanes) {
+    store_vector(y + d, load_vector(h + d, lanes) * rstd * load_vector(weight + d, lanes), lanes);
+  });
+}
+
 template <class T>
 void forward_row(const RmsNormForward& a, int64_t r) {
   const int64_t D = a.D;
   const T* x = static_cast<const T*>(a.x) + r * D;
-  const T* weight = static_cast<const T*>(a.weight);
-  T* y = static_cast<T*>(a.y) + r * D;
   T* kept = a.h ? static_cast<T*>(a.h) + r * D : nullptr;
 
   const T* h = x;
@@ -54,9 +60,7 @@ void forward_row(const RmsNormForward& a, int64_t r) {
   }
   const float rstd = 1.f / std::sqrt(sum / float(D) + a.eps);
   if (a.rstd) a.rstd[r] = rstd;
-  for_vectors(D, [&](int64_t d, auto lanes) {
-    store_vector(y + d, load_vector(h + d, lanes) * rstd * load_vector(weight + d, lanes), lanes);
-  });
+  normalise(D, h, rstd, static_cast<const T*>(a.weight), static_cast<T*>(a.y) + r * D);
 }
 
 template <class T, bool kAddResidual>
@@ -82,6 +86,7 @@ void backward_row(const RmsNormBackward& a, int64_t r, float* partial) {
     if constexpr (kAddResidual) dh_d += load_vector(d_residual + d, lanes);
     store_vector(dh + d, dh_d, lanes);
   });
+  if (a.y) normalise(D, h, rstd, weight, static_cast<T*>(a.y) + r * D);
 }
 
 }  // namespace

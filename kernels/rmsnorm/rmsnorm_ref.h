@@ -24,10 +24,10 @@ void rmsnorm_forward(int64_t rows, int64_t D, double eps, const S* x, const S* r
   }
 }
 
-// `d_residual` may be null. d_weight is added to.
+// `d_residual` may be null, and y, the forward's output again. d_weight is added to.
 template <class S>
 void rmsnorm_backward(int64_t rows, int64_t D, const S* dy, const S* d_residual, const S* h, const S* rstd,
-                      const S* weight, S* dh, S* d_weight) {
+                      const S* weight, S* dh, S* d_weight, S* y = nullptr) {
   for (int64_t r = 0; r < rows; ++r) {
     S mean_gh = 0;
     for (int64_t d = 0; d < D; ++d) mean_gh += dy[r * D + d] * weight[d] * h[r * D + d] / S(D);
@@ -36,6 +36,7 @@ void rmsnorm_backward(int64_t rows, int64_t D, const S* dy, const S* d_residual,
       dh[i] = rstd[r] * (dy[i] * weight[d] - h[i] * rstd[r] * rstd[r] * mean_gh);
       if (d_residual) dh[i] += d_residual[i];
       d_weight[d] += dy[i] * h[i] * rstd[r];
+      if (y) y[i] = h[i] * rstd[r] * weight[d];
     }
   }
 }

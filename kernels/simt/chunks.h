@@ -24,6 +24,7 @@ template <class Tensor>
 __device__ inline Chunk find_chunk_by_warp(const Tensor* tensors, int64_t count, int64_t chunk,
                                            int64_t number) {
   int64_t before = 0;  // chunks of the tensors already passed
+#pragma unroll 1
   for (int64_t first = 0; first < count; first += kWarpSize) {
     const int64_t i = first + lane();
     const int64_t own = i < count ? block_count(load(&tensors[i].n), chunk) : 0;
@@ -50,7 +51,7 @@ __device__ inline Chunk find_chunk(const Tensor* tensors, int64_t count, int64_t
                                    Chunk* found) {
   if (warp() == 0) {
     const Chunk own = find_chunk_by_warp(tensors, count, chunk, number);
-    if (lane() == 0) store(found, own);
+    if (lane() == 0) store<Cache::none>(found, own);
   }
   sync_threads();
   return load(found);

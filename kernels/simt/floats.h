@@ -50,6 +50,39 @@ __device__ inline void store_floats(bf16* p, const float (&x)[N], Site site = Si
   }
 }
 
+// 16 bytes of f32 or bf16 as stored, in whole words: of halves the compiler would keep each in a register of its
+// own.
+template <class T>
+struct Packed {
+  static constexpr int kWords = 4, kPerWord = 4 / int(sizeof(T));
+  Vec<uint32_t, kWords> words;
+
+  __device__ float operator[](int i) const {
+    if constexpr (kPerWord == 1) return std::bit_cast<float>(words[i]);
+    return i % 2 ? ptx::high_bf16(words[i / 2]) : ptx::low_bf16(words[i / 2]);
+  }
+  // Rounds to T.
+  __device__ void set(const float (&x)[kVec<T>]) {
+#pragma unroll
+    for (int w = 0; w < kWords; ++w) {
+      if constexpr (kPerWord == 1)
+        words[w] = std::bit_cast<uint32_t>(x[w]);
+      else
+        words[w] = ptx::pack_bf16(x[2 * w], x[2 * w + 1]);
+    }
+  }
+  static __device__ Packed load(const T* p, Site site = Site::current()) {
+    return {load_vec<kWords>(reinterpret_cast<const uint32_t*>(p), site)};
+  }
+  // From global memory; zeros unless it is there. No branch, so that several are under way together.
+  __device__ void load_if(bool there, const T* p, Site site = Site::current()) {
+    words = std::bit_cast<Vec<uint32_t, kWords>>(ptx::load_or_zero(p, there, site));
+  }
+  __device__ void store_to(T* p, Site site = Site::current()) const {
+    store_vec(reinterpret_cast<uint32_t*>(p), words, site);
+  }
+};
+
 // The second half of each even lane's elements changes places with the first half of the next lane's.
 template <class T, int N>
 __device__ inline void swap_halves(T (&x)[N], Site site = Site::current()) {

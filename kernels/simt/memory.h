@@ -25,10 +25,12 @@ struct alignas(sizeof(T) * N) Vec {
 template <class T>
 inline constexpr int kVec = 16 / int(sizeof(T));
 
-// once: data that no later access of this kernel, or soon after it, will want. A load leaves L1 as it is;
-// what is stored is the first that L2 gives up, so a kernel does not store so what the next one reads. For
-// global memory; accesses of less than 16 bytes are normal ones.
-enum class Cache { normal, once };
+// Of accesses of 16 bytes; narrower ones are all alike.
+// normal: a load from either memory, a store to global memory.
+// once: global data that no later access of this kernel, or soon after it, will want. A load leaves L1 as it is;
+// what is stored is the first that L2 gives up, so a kernel does not store so what the next one reads.
+// none: a store to shared memory, which has no cache.
+enum class Cache { normal, once, none };
 
 template <Cache cache = Cache::normal, class T>
 __device__ inline T load(const T* p, Site site = Site::current()) {
@@ -49,8 +51,11 @@ __device__ inline T load(const T* p, Site site = Site::current()) {
 template <Cache cache = Cache::normal, class T>
 __device__ inline void store(T* p, const std::type_identity_t<T>& value, Site site = Site::current()) {
   static_assert(std::has_single_bit(sizeof(T)) && sizeof(T) <= 16);
-  if constexpr (cache == Cache::once && sizeof(T) == 16) {
-    ptx::store_once(p, std::bit_cast<ptx::Bits<16>>(value), site);
+  if constexpr (sizeof(T) == 16) {
+    const auto bits = std::bit_cast<ptx::Bits<16>>(value);
+    if constexpr (cache == Cache::normal) ptx::store(p, bits, site);
+    if constexpr (cache == Cache::once) ptx::store_once(p, bits, site);
+    if constexpr (cache == Cache::none) ptx::store_shared(p, bits, site);
   } else {
 #ifdef __CUDACC__
     *reinterpret_cast<ptx::Bits<sizeof(T)>*>(p) = std::bit_cast<ptx::Bits<sizeof(T)>>(value);

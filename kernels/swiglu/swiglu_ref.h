@@ -27,8 +27,10 @@ void swiglu_forward(int64_t rows, int64_t F, double clamp, const S* gate_up, S* 
   }
 }
 
+// y, the forward's output again, may be null.
 template <class S>
-void swiglu_backward(int64_t rows, int64_t F, double clamp, const S* dy, const S* gate_up, S* d_gate_up) {
+void swiglu_backward(int64_t rows, int64_t F, double clamp, const S* dy, const S* gate_up, S* d_gate_up,
+                     S* y = nullptr) {
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t i = 0; i < F; ++i) {
       S gate = gate_up[r * 2 * F + i], up = gate_up[r * 2 * F + F + i];
@@ -39,6 +41,7 @@ void swiglu_backward(int64_t rows, int64_t F, double clamp, const S* dy, const S
       const S s = sigmoid(gate);
       // d silu(g)/dg = s + g s (1 - s)
       d_gate_up[r * 2 * F + i] = gate_free ? dy[r * F + i] * up * (s + gate * s * (S(1) - s)) : S(0);
+      if (y) y[r * F + i] = gate * s * up;
       d_gate_up[r * 2 * F + F + i] = up_free ? dy[r * F + i] * gate * s : S(0);
     }
   }

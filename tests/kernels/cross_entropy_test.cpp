@@ -45,6 +45,74 @@ TEST_CASE("cross_entropy: the CPU version agrees with the reference") {
   }
 }
 
+namespace {
+
+// What storing logits as `dtype` (and their gradient as bf16) does to a loss and its gradient, against the reference
+// on logits that nobody rounded: like those of a trained model, the target's among the largest.
+struct LogitRounding {
+  double largest = 0;                 // logit
+  double worst_row = 0, rms_row = 0;  // of a row's loss: differences
+  double mean = 0;                    // of the mean loss
+  double gradient = 0;                // root mean square, relative to the gradient's
+
+  LogitRounding(int64_t rows, int64_t V, DType dtype) {
+    CrossEntropyProblem p({"", rows, V, V}, dtype, DType::bf16);
+    auto logits = random_vector(rows * V, 3, 0, 2.5);
+    std::vector<double> row_loss(static_cast<size_t>(rows)), lse(row_loss), d_logits(logits.size());
+    for (int64_t r = 0; r < rows; ++r) {
+      double& wanted = logits[size_t(r * V + p.targets.as<int32_t>()[r])];
+      wanted = 8.0 + std::abs(wanted);  // its probability is some 0.02 to 0.99
+    }
+    for (int64_t i = 0; i < rows * V; ++i) p.logits.set(i, logits[size_t(i)]);
+    const int32_t* targets = p.targets.as<int32_t>();
+    ref::cross_entropy_forward(rows, V, V, logits.data(), targets, row_loss.data(), lse.data());
+    ref::cross_entropy_backward(rows, V, V, 0.0, logits.data(), targets, lse.data(), d_logits.data());
+    cpu::cross_entropy(p.args());
+
+    double squares = 0, gradient_squares = 0, error_squares = 0;
+    for (const double x : logits) largest = std::max(largest, std::abs(x));
+    for (int64_t r = 0; r < rows; ++r) {
+      const double error = p.row_loss.get(r) - row_loss[size_t(r)];
+      worst_row = std::max(worst_row, std::abs(error));
+      squares += error * error;
+      mean += error / double(rows);
+    }
+    for (int64_t i = 0; i < rows * V; ++i) {
+      const double error = p.d_logits.get(i) - d_logits[size_t(i)];
+      gradient_squares += d_logits[size_t(i)] * d_logits[size_t(i)];
+      error_squares += error * error;
+    }
+    rms_row = std::sqrt(squares / double(rows));
+    gradient = std::sqrt(error_squares / gradient_squares);
+  }
+};
+
+// A rounded logit is off by u |x| at most, evenly spread: 1/sqrt(3) of that on average. A row's loss has the target's
+// error and the others' mean, the mean loss of independent rows a 1/sqrt(rows) of it (four standard deviations are
+// allowed), a softmax the same relative errors, and the gradient's own rounding.
+void check_logit_rounding(int64_t rows, int64_t V, DType dtype) {
+  const LogitRounding found(rows, V, dtype);
+  INFO(name_of(dtype) << " logits, largest " << found.largest << ": a row's loss is off by " << found.rms_row
+                      << " (worst " << found.worst_row << "), the mean loss by " << found.mean
+                      << ", the gradient by " << found.gradient);
+  const double u = unit_roundoff(dtype),
+               sums = unit_roundoff(DType::f32) * (double(V / 16 + 16) + 8 + 4 * found.largest);
+  CHECK(found.worst_row <= 2 * u * found.largest + sums);
+  CHECK(std::abs(found.mean) <= 4 * 2 * u * found.largest / std::sqrt(3 * double(rows)) + sums);
+  CHECK(found.gradient <= 2 * u * found.largest + sums + unit_roundoff(DType::bf16));
+  if (dtype == DType::bf16) CHECK(found.worst_row > u);  // it does round
+}
+
+}  // namespace
+
+// docs/performance.md, "The output layer", has the figures of the long form.
+TEST_CASE("cross_entropy: bf16 logits cost the loss and its gradient what their rounding says") {
+  for (const DType dtype : {DType::f32, DType::bf16}) check_logit_rounding(64, 2048, dtype);
+}
+TEST_CASE("cross_entropy: bf16 logits of a large vocabulary", "[long][.]") {
+  for (const DType dtype : {DType::f32, DType::bf16}) check_logit_rounding(512, 49152, dtype);
+}
+
 TEST_CASE("cross_entropy: ignored rows add nothing") {
   CrossEntropyProblem p({"all ignored", 5, 30, 32, 0.1f, 1}, DType::f32, DType::bf16);
   cpu::cross_entropy(p.args());

@@ -14,11 +14,12 @@ TEST_CASE("rmsnorm: the reference's backward is its forward's derivative") {
   const auto x = random_vector(n, 0), residual = random_vector(n, 1), weight = random_vector(D, 2, 1, 0.3);
   const auto dy = random_vector(n, 3), d_residual = random_vector(n, 4);
 
-  std::vector<double> h(x), y(x), rstd(rows), dh(x), d_weight(D, 0.0);
+  std::vector<double> h(x), y(x), rstd(rows), dh(x), y_again(x), d_weight(D, 0.0);
   ref::rmsnorm_forward(rows, D, eps, x.data(), residual.data(), weight.data(), h.data(), y.data(),
                        rstd.data());
   ref::rmsnorm_backward(rows, D, dy.data(), d_residual.data(), h.data(), rstd.data(), weight.data(),
-                        dh.data(), d_weight.data());
+                        dh.data(), d_weight.data(), y_again.data());
+  CHECK(y_again == y);
 
   // d_residual is the gradient that reaches h without passing through y.
   const auto loss = [&](const std::vector<ComplexArray>& in) {
@@ -39,8 +40,9 @@ TEST_CASE("rmsnorm: the CPU version agrees with the reference") {
       cpu::rmsnorm_forward(p.forward());
       for (const auto& r : rmsnorm_forward_results(p)) CHECK(mismatch(r) == "");
       const auto expected = rmsnorm_backward_results(p);
-      cpu::rmsnorm_backward(p.backward());
+      cpu::rmsnorm_backward(p.backward_with_y());
       for (const auto& r : expected) CHECK(mismatch(r) == "");
+      CHECK(p.y_again.to_double() == p.y.to_double());
       CHECK(p.workspace.guard_intact());
     }
   }
@@ -65,7 +67,7 @@ TEST_CASE("rmsnorm: outputs may take the place of the inputs that the header nam
   for (Buffer RmsNormProblem::*in : {&RmsNormProblem::d_residual, &RmsNormProblem::dy}) {
     RmsNormProblem p(c, DType::bf16, workspace);
     cpu::rmsnorm_forward(p.forward());
-    auto a = p.backward();
+    auto a = p.backward_with_y();
     a.dh = (p.*in).data();
     cpu::rmsnorm_backward(a);
     CHECK((p.*in).to_double() == dh);

@@ -12,8 +12,10 @@ TEST_CASE("swiglu: the reference's backward is its forward's derivative") {
   const int64_t rows = 3, F = 7;
   for (const double clamp : {0.0, 0.8}) {
     const auto gate_up = random_vector(rows * 2 * F, 0), dy = random_vector(rows * F, 1);
-    std::vector<double> d_gate_up(gate_up.size());
-    ref::swiglu_backward(rows, F, clamp, dy.data(), gate_up.data(), d_gate_up.data());
+    std::vector<double> d_gate_up(gate_up.size()), y(dy.size()), y_again(dy.size());
+    ref::swiglu_forward(rows, F, clamp, gate_up.data(), y.data());
+    ref::swiglu_backward(rows, F, clamp, dy.data(), gate_up.data(), d_gate_up.data(), y_again.data());
+    CHECK(y_again == y);
     const auto loss = [&](const std::vector<ComplexArray>& in) {
       ComplexArray y(dy.size());
       ref::swiglu_forward(rows, F, clamp, in[0].data(), y.data());

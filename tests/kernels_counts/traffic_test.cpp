@@ -68,6 +68,8 @@ TEST_CASE("traffic: rmsnorm") {
     check_traffic("forward", p.forward_bytes(), [&] { cuda::rmsnorm_forward(p.forward(), {}); });
     check_traffic("again", p.replay_bytes(), [&] { cuda::rmsnorm_forward(p.replay(), {}); });
     check_traffic("backward", p.backward_bytes(), [&] { cuda::rmsnorm_backward(p.backward(), {}); });
+    check_traffic("backward with y", p.backward_with_y_bytes(),
+                  [&] { cuda::rmsnorm_backward(p.backward_with_y(), {}); });
   }
 }
 
@@ -105,7 +107,7 @@ TEST_CASE("traffic: cross_entropy") {
   for (const auto& [V, logits, again] :
        {std::tuple(49152, DType::bf16, 0), std::tuple(129280, DType::bf16, 0),
         std::tuple(49152, DType::f32, 0), std::tuple(129280, DType::f32, 129280 - 65536)}) {
-    const CrossEntropyProblem p({"", 3, V, V}, logits, DType::bf16, simt::kDeviceMemory);
+    const CrossEntropyProblem p({"", 3, V, V}, logits, logits, simt::kDeviceMemory);
     const double bytes = p.bytes() + double(p.c.rows) * again * double(size_of(logits));
     check_traffic("V = " + std::to_string(V) + ", " + name_of(logits), bytes,
                   [&] { cuda::cross_entropy(p.args(), {}); });

@@ -10,13 +10,11 @@ using namespace genesis;
 
 TEST_CASE("cross_entropy: the CUDA kernels agree with the reference") {
   for (const auto& c : kCrossEntropyCases) {
-    for (const auto& types : {std::pair(DType::f32, DType::f32), std::pair(DType::f32, DType::bf16),
-                              std::pair(DType::bf16, DType::bf16)}) {
-      const DType logits = types.first, gradient = types.second;
-      INFO(c.name << ", " << name_of(logits) << ", " << name_of(gradient));
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      INFO(c.name << ", " << name_of(dtype));
       std::vector<double> bits;
       simt::in_all_orders([&](simt::Session&) {
-        CrossEntropyProblem p(c, logits, gradient, simt::kDeviceMemory);
+        CrossEntropyProblem p(c, dtype, dtype, simt::kDeviceMemory);
         const auto expected = cross_entropy_results(p);
         cuda::cross_entropy(p.args(), {});
         simt::finish();
@@ -29,8 +27,10 @@ TEST_CASE("cross_entropy: the CUDA kernels agree with the reference") {
 }
 
 TEST_CASE("cross_entropy: the CUDA gradient may take the logits' place, or not be wanted") {
-  // In bf16 in registers alone; in fp32 in registers, in shared memory, and what neither holds.
+  // In bf16 in registers alone, or in shared memory too; in fp32 in registers, in shared memory, and what neither holds.
   for (const auto& [c, dtype] : {std::pair(CrossEntropyCase{"narrow", 5, 1000, 1024, 0.f, 2}, DType::bf16),
+                                 std::pair(CrossEntropyCase{"1B", 2, 49152, 49152}, DType::bf16),
+                                 std::pair(CrossEntropyCase{"wide", 2, 129280, 129280}, DType::bf16),
                                  std::pair(CrossEntropyCase{"wide", 2, 129280, 129280}, DType::f32)}) {
     INFO(c.name);
     simt::Session session;
@@ -52,14 +52,12 @@ TEST_CASE("cross_entropy: the CUDA gradient may take the logits' place, or not b
 }
 
 TEST_CASE("cross_entropy: a NaN among the logits is one in the CUDA loss, wherever it is") {
-  for (const auto& [logits, gradient] :
-       {std::pair(DType::f32, DType::f32), std::pair(DType::f32, DType::bf16),
-        std::pair(DType::bf16, DType::bf16)}) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
     for (const int64_t V : {40, 41}) {  // in accesses of 16 bytes, and element by element
       for (const int64_t many : {1, 8}) {
-        INFO(name_of(logits) << ", " << name_of(gradient) << ", V " << V << ", " << many << " in a row");
+        INFO(name_of(dtype) << ", V " << V << ", " << many << " in a row");
         simt::Session session;
-        CrossEntropyProblem p({"NaN", V, V, V}, logits, gradient, simt::kDeviceMemory);
+        CrossEntropyProblem p({"NaN", V, V, V}, dtype, dtype, simt::kDeviceMemory);
         for (int64_t row = 0; row < V; ++row) {
           for (int64_t i = row; i < row + many; ++i) p.logits.set(row * V + i % V, NAN);
           p.targets.set(row, double((row + many) % V));
@@ -72,4 +70,11 @@ TEST_CASE("cross_entropy: a NaN among the logits is one in the CUDA loss, wherev
       }
     }
   }
+}
+
+TEST_CASE("cross_entropy: CUDA refuses a gradient of another type than the logits'") {
+  CHECK_THROWS_WITH(
+      cuda::cross_entropy({.logits_dtype = DType::f32, .d_logits_dtype = DType::bf16}, {}),
+      "cross_entropy on CUDA: expected logits and a gradient of one type, f32 or bf16; found f32 and "
+      "bf16");
 }

@@ -24,9 +24,10 @@ void check_case(const RmsNormCase& c, DType dtype) {
     simt::finish();
     for (const auto& r : rmsnorm_forward_results(p)) CHECK(mismatch(r) == "");
     const auto expected = rmsnorm_backward_results(p);
-    cuda::rmsnorm_backward(p.backward(), {});
+    cuda::rmsnorm_backward(p.backward_with_y(), {});
     simt::finish();
     for (const auto& r : expected) CHECK(mismatch(r) == "");
+    CHECK(p.y_again.to_double() == p.y.to_double());
     CHECK(p.workspace.guard_intact());
     if (!y.empty()) CHECK((p.y.to_double() == y && p.d_weight.to_double() == d_weight));
     y = p.y.to_double(), d_weight = p.d_weight.to_double();
@@ -74,10 +75,11 @@ TEST_CASE("rmsnorm: CUDA outputs may take the place of the inputs that the heade
     CHECK((p.*in).to_double() == apart.h.to_double());
     CHECK(p.y.to_double() == apart.y.to_double());
   }
+  // (The first did not give y again, these do.)
   for (Buffer RmsNormProblem::*in : {&RmsNormProblem::d_residual, &RmsNormProblem::dy}) {
     RmsNormProblem p = problem(c, DType::bf16);
     cuda::rmsnorm_forward(p.forward(), {});
-    auto a = p.backward();
+    auto a = p.backward_with_y();
     a.dh = (p.*in).data();
     cuda::rmsnorm_backward(a, {});
     simt::finish();

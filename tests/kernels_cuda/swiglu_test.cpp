@@ -21,6 +21,7 @@ TEST_CASE("swiglu: the CUDA kernels agree with the reference") {
         cuda::swiglu_backward(p.backward(), {});
         simt::finish();
         for (const auto& r : expected) CHECK(mismatch(r) == "");
+        CHECK(p.y_again.to_double() == p.y.to_double());
         // The gradient may take the place of its input, and y need not be wanted.
         const auto apart = p.d_gate_up.to_double();
         auto in_place = p.backward();

@@ -23,7 +23,7 @@ struct Plan {
 
 template <class T>
 __global__ void strided_shared(int stride) {
-  simt::store(&simt::shared<Plan<T>>().x[simt::lane() * stride], T{});
+  simt::store<simt::Cache::none>(&simt::shared<Plan<T>>().x[simt::lane() * stride], T{});
 }
 
 __global__ void rows_of_matrices(int pitch) {

@@ -216,6 +216,18 @@ __global__ void misaligned_load(const float* x) { simt::load_vec<2>(x + threadId
 
 __global__ void misaligned(float* y) { simt::store_vec(y + threadIdx.x, simt::Vec<float, 4>{}); }
 
+__global__ void global_store_to_shared() {
+  simt::store_vec(&simt::shared<Plan>().x[threadIdx.x % 16 * 4], simt::Vec<float, 4>{});
+}
+
+__global__ void once_load_of_shared() {
+  simt::load_vec<4, simt::Cache::once>(&simt::shared<Plan>().x[threadIdx.x % 16 * 4]);
+}
+
+__global__ void shared_store_to_global(float* y) {
+  simt::store_vec<simt::Cache::none>(y + threadIdx.x % 16 * 4, simt::Vec<float, 4>{});
+}
+
 __global__ void misaligned_rows() {
   uint32_t r[1];
   ptx::load_matrices<1>(r, &simt::shared<Plan>().x[simt::lane() % 8]);
@@ -342,6 +354,14 @@ TEST_CASE("a misaligned access is caught") {
   check_all(faults(misaligned_copy, "from", y.as<float>(), 0u, 1u), {"misaligned: copies from 8 bytes"});
   check_all(faults(misaligned_rows, "misaligned_rows"), {"misaligned: reads 16 bytes"});
   check_all(faults(one_byte, "one_byte"), {"writes one byte of shared memory"});
+}
+
+TEST_CASE("a 16-byte access to the other memory than it says is caught") {
+  const Buffer y = floats(64);
+  check_all(faults(global_store_to_shared, "global_store"), {"16-byte access for global memory alone"});
+  check_all(faults(once_load_of_shared, "once_load"), {"16-byte access for global memory alone"});
+  check_all(faults(shared_store_to_global, "shared_store", y.as<float>()),
+            {"Cache::none to an address that is not in shared memory"});
 }
 
 TEST_CASE("an access that goes past load and store dies") {

@@ -71,6 +71,7 @@ constexpr auto on_own_stream = [](const auto& arguments) { launcher(arguments, S
 struct CudaDevice {
   static constexpr int64_t kLargest = int64_t(1) << 31;
   static const Memory& memory() { return simt::kDeviceMemory; }
+  static constexpr DType logits_type(DType gradient) { return gradient; }
 
   static constexpr auto rmsnorm_forward = on_own_stream<cuda::rmsnorm_forward>;
   static constexpr auto rmsnorm_backward = on_own_stream<cuda::rmsnorm_backward>;

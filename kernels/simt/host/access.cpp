@@ -100,6 +100,14 @@ void Worker::check_race(const SharedMemory::Conflict* conflict, const char* verb
   fail("race: " + what + (conflict->wrote ? " wrote" : " read") + at + " with no barrier between", site);
 }
 
+void Worker::expect(uintptr_t address, Where where, Site site) const {
+  if (shared_.contains(address) == (where == Where::shared)) return;
+  fail(where == Where::shared
+           ? "a store with Cache::none to an address that is not in shared memory"
+           : "a 16-byte access for global memory alone to shared memory: store there with Cache::none",
+       site);
+}
+
 void Worker::read(void* value, uintptr_t address, size_t bytes, Kind kind, Site site) {
   check_alignment(address, bytes, "reads", site);
   const unsigned char* data = locate(address, bytes, "reads", site);

@@ -41,6 +41,9 @@ void run(const LaunchShape& shape, const Body& body);
 enum class Kind : uint8_t { load, store, copy, matrix };
 
 void* shared_memory(size_t bytes, Site site);
+// Throws unless the address is of that memory, for instructions that know only one.
+enum class Where : uint8_t { global, shared };
+void expect(const void* address, Where where, Site site);
 void read(void* value, const void* address, size_t bytes, Kind kind, Site site);
 void write(void* address, const void* value, size_t bytes, Site site);
 

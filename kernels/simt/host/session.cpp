@@ -79,6 +79,9 @@ void run(const LaunchShape& shape, const Body& body) {
 }
 
 void* shared_memory(size_t bytes, Site site) { return worker().shared_memory(bytes, site); }
+void expect(const void* address, Where where, Site site) {
+  worker().expect(reinterpret_cast<uintptr_t>(address), where, site);
+}
 void read(void* value, const void* address, size_t bytes, Kind kind, Site site) {
   worker().read(value, reinterpret_cast<uintptr_t>(address), bytes, kind, site);
 }

@@ -69,6 +69,7 @@ class Worker {
   // For the thread that runs now.
   Thread& thread() { return *current_; }
   void* shared_memory(size_t bytes, Site site);
+  void expect(uintptr_t address, Where where, Site site) const;
   void read(void* value, uintptr_t address, size_t bytes, Kind kind, Site site);
   void write(uintptr_t address, const void* value, size_t bytes, Site site);
   void barrier(Site site);
