@@ -5,22 +5,15 @@
 // registers as fragments, the keys in shared memory.
 //
 // A step at head size 128, per warp: 128 mma (32 each for scores, values . d_out, dv and dk), 72 ldmatrix.x4
-// and 572 instructions in all. At 32 cycles an mma, as in the forward pass, an RTX 4090's tensor cores
-// are busy for 8,192 cycles (2 blocks an SM), shared memory for 2,700, the instruction slots for 1,100.
-// FLOPs: 8 K a pair of query and key; with dq's 6 K that is 1.4 times what a backward pass with atomic sums
-// of dq takes, which would instead write and read 64 KB of fp32 for every 64 x 64 pairs. Bytes: keys, values,
-// dk and dv once; queries, d_out and statistics once a tile of keys, from L2. Predicted: 80% of the card's
-// 165 TFLOP/s while its SMs have work; genesis_1b's layer at 4 x 2,048 tokens: 105 GFLOP, 0.79 ms, and 9%
-// more for the launch's end, as a simulation of its 768 blocks says.
+// and 572 instructions in all. FLOPs: 8 K a pair of query and key; with dq's 6 K that is 1.4 times what a
+// backward pass with atomic sums of dq takes, which would instead write and read 64 KB of fp32 for every 64 x 64
+// pairs. Bytes: keys, values, dk and dv once; queries, d_out and statistics once a tile of keys, from L2.
 //
 // B KV T / 64 blocks, of which the longest take T / 64 times the shortest, are too few where key heads are
-// few: nano_1b (2 of them) at 4 x 2,048 tokens has 256 for the 256 places of an RTX 4090, and the simulation
-// 1.6 times the time that its 140 GFLOP take of all SMs (1.5 to 1.8, as a block fares alone on its SM). So
-// the heads of a group are divided among several blocks, which leave their sums in fp32 to a second kernel.
-// Two parts are 1.00 times that time, 1.06 ms for 1.72, for 34 MB written and read again: 0.07 ms of the
-// card's memory, or less, as its L2 holds 72 MB. The parts are fewer than 1,024 blocks' of 64 KB. One block
-// of eight warps an SM, half the steps each, would need no memory, but would idle at one barrier for all and
-// leave half the SMs without work at half the batch.
+// few. So the heads of a group are divided among several blocks, which leave their sums in fp32 to a second
+// kernel; the parts are fewer than 1,024 blocks' of 64 KB. One block of eight warps an SM, half the steps each,
+// would need no memory, but would idle at one barrier for all and leave half the SMs without work at half the
+// batch.
 #include "kernels/attention/attention_backward_cuda.h"
 #include "kernels/simt/floats.h"
 

@@ -4,11 +4,8 @@
 // Queries and d_out stay in registers as fragments.
 //
 // A step at head size 128, per warp: 96 mma (32 each for scores, d_out . values and dq), 48 ldmatrix.x4 and
-// some 330 instructions in all. At 32 cycles an mma, as in the forward pass, an RTX 4090's tensor cores are
-// busy for 6,144 cycles (2 blocks an SM), shared memory for 1,800, the instruction slots for 660. FLOPs: 6 K
-// a pair of query and key. Bytes: queries, d_out, out and dq once; keys and values once a tile of queries,
-// from L2. Predicted: 80% of the card's 165 TFLOP/s, for the waits at a barrier every 32 keys; genesis_1b's
-// layer at 4 x 2,048 tokens: 79 GFLOP, 0.60 ms.
+// some 330 instructions in all. FLOPs: 6 K a pair of query and key. Bytes: queries, d_out, out and dq once; keys
+// and values once a tile of queries, from L2.
 #include "kernels/attention/attention_backward_cuda.h"
 
 namespace genesis::cuda {

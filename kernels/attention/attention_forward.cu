@@ -9,21 +9,15 @@
 // the next two are under way.
 //
 // A step over 64 keys at head size 128, per warp: 128 mma (64 for the scores, 64 for the output), 64
-// ldmatrix.x4, 34 exponentials a lane and some 360 other instructions. The 165 TFLOP/s of an RTX 4090 are 128
-// FLOP a cycle of each of the SM's four tensor cores, or 32 cycles an mma, so that the two warps of each (2
-// blocks an SM) keep it busy for 8,192 cycles, in which shared memory is busy for 2,560 (8 warps x 64 x 4
-// for ldmatrix, 512 for the copies) and 1,200 of the instruction slots are taken: the tensor cores are what
-// is short, and one block's softmax hides behind the other's products. At head size 64 a step has half the
-// mma and the same softmax, and 3 blocks share the SM: 6,144 cycles, 1,920 and 1,300.
+// ldmatrix.x4, 34 exponentials a lane and some 360 other instructions: the tensor cores are what is short, and
+// one block's softmax hides behind the other's products.
 //
 // On the diagonal three of a block's four warps multiply keys that none of their queries sees. To leave them
 // out would save no time: the fourth warp needs them all, on a tensor core of its own, and the others wait.
 //
 // FLOPs: 4 K a pair of query and key, in whole tiles: T^2/2 + 32 T pairs a head, 1.03 times the causal ones
 // at T = 2,048. Bytes: queries, output and lse once; 64 keys and values for every tile of queries, mostly
-// from L2: at K = 128, 32 KB for 2.1 MFLOP, 2.2 TB/s at 140 TFLOP/s. Predicted, as no GPU has run it yet: 85%
-// of the card's bf16 rate at head size 128 (a public kernel of this shape reaches 94% of an RTX 5090's
-// without the mask), 80% at 64. genesis_1b's layer at 4 x 2,048 tokens: 53 GFLOP, 0.38 ms.
+// from L2.
 namespace genesis::cuda {
 namespace {
 

@@ -1,4 +1,4 @@
-// Memory-bound: 4 bytes a parameter. Prediction for 1.0e9 parameters at the 911 GB/s of an RTX 4090: 4.4 ms.
+// Memory-bound: 4 bytes a parameter.
 #include "kernels/grad_norm/grad_norm.h"
 #include "kernels/simt/block_sum.h"
 #include "kernels/simt/chunks.h"
