@@ -18,7 +18,7 @@ NodeId append_node(Graph& graph, Node node, const std::vector<std::string>& out_
       continue;
     }
     Value v{out_names[i], types[i].shape, types[i].dtype, Role::activation, kNone};
-    if (def.in_place && i == 0) v.in_place_of = node.in[0];
+    if (def.in_place == int(i)) v.in_place_of = node.in[0];
     node.out.push_back(graph.add_value(std::move(v)));
   }
   graph.nodes.push_back(std::move(node));

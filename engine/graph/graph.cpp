@@ -187,7 +187,7 @@ class Verifier {
       }
       state_[size_t(id)] = State::present;
       // Memory is planned, and the op called, as if what an op does in place were always so.
-      const ValueId base = def.in_place && i == 0 ? node.in[0] : kNone;
+      const ValueId base = def.in_place == int(i) ? node.in[0] : kNone;
       if (v.in_place_of != base) fail(node, "'" + v.name + "' is in place of the wrong value");
       if (base == kNone) continue;
       if (v.role != Role::activation || graph_.value(base).role != Role::activation) {

@@ -78,11 +78,15 @@ struct OpDef {
   Prepare cuda = nullptr;
   // The backward pass starts here: the node makes its input's gradient in the forward pass.
   bool loss = false;
-  // Output 0 takes the storage of input 0.
-  bool in_place = false;
+  // The output that takes the storage of input 0. kNone: none does.
+  int in_place = kNone;
   // A node that computes some outputs again more cheaply when `kept` is still there: changes a copy of the
   // node accordingly and returns true. Null: a replay is the node itself.
   bool (*replay_from)(Node& copy, ValueId kept) = nullptr;
+  // The forward node's output that this backward node can give again as its last output, in its own pass and with
+  // the same bits: a value that need neither be kept nor replayed. kNone if the backward node is not the
+  // forward's. Null: there is no such output.
+  ValueId (*given_again)(const Node& forward, const Node& backward) = nullptr;
 };
 
 // Arithmetic and memory traffic of a node.

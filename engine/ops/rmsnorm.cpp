@@ -25,7 +25,7 @@ void grad(Differentiator& d, NodeId id) {
   // The gradient that reaches h by other ways is added in the same pass.
   const ValueId dh =
       d.append(id, kRmsNormBackward, n.attrs, {d.grad(n.out[1]), d.grad(h), h, n.out[2], n.in[2]},
-               {d.grad_name(h)}, {d.gradient_buffer(n.in[2])})[0];
+               {d.grad_name(h), ""}, {d.gradient_buffer(n.in[2])})[0];
   if (n.in[1] == kNone) {
     d.replace(n.in[0], dh);
   } else {
@@ -58,14 +58,18 @@ bool replay_from(Node& copy, ValueId kept) {
   return true;
 }
 
-// in: dy, d_residual or none, h, rstd, weight -> dh; into: d_weight
+ValueId given_again(const Node& forward, const Node& backward) {
+  return backward.op == &kRmsNormBackward && backward.in[3] == forward.out[2] ? forward.out[1] : kNone;
+}
+
+// in: dy, d_residual or none, h, rstd, weight -> dh, y again in place of dy; into: d_weight
 std::vector<ValueType> infer_backward(const Graph& g, const Node& n) {
   const Value &dy = input(g, n, 0), &h = input(g, n, 2);
   check_input(dy.shape == h.shape && input(g, n, 3).shape == Shape{h.shape[0]}, g, n,
               "dy and h of one shape, and rstd [rows]");
   check_input(n.in[1] == kNone || input(g, n, 1).shape == h.shape, g, n, "a d_residual of h's shape");
   check_into(g, n, 0, {input(g, n, 4).shape, DType::f32});
-  return {type_of(h)};
+  return {type_of(h), type_of(dy)};
 }
 
 Run prepare_backward_cpu(const BoundNode& b) {
@@ -79,6 +83,7 @@ Run prepare_backward_cpu(const BoundNode& b) {
   a.rstd = as<float>(b.in[3]);
   a.weight = b.in[4];
   a.dh = b.out[0];
+  a.y = b.out[1];
   a.d_weight = as<float>(b.into[0]);
   a.workspace = b.workspace;
   return [a](Stream) { cpu::rmsnorm_backward(a); };
@@ -97,12 +102,14 @@ const OpDef kRmsNorm{.name = "rmsnorm",
                      .grad = grad,
                      .cost = elementwise_cost<5>,
                      .cpu = prepare_cpu,
-                     .replay_from = replay_from};
+                     .replay_from = replay_from,
+                     .given_again = given_again};
 const OpDef kRmsNormBackward{.name = "rmsnorm_backward",
                              .text = text,
                              .infer = infer_backward,
                              .workspace = workspace_backward,
                              .cost = elementwise_cost<10>,
-                             .cpu = prepare_backward_cpu};
+                             .cpu = prepare_backward_cpu,
+                             .in_place = 1};
 
 }  // namespace genesis::ops

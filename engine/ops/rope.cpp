@@ -66,6 +66,6 @@ const OpDef kRope{.name = "rope",
                   .grad = grad,
                   .cost = cost,
                   .cpu = prepare_cpu,
-                  .in_place = true};
+                  .in_place = 0};
 
 }  // namespace genesis::ops

@@ -24,7 +24,11 @@ std::vector<ValueType> infer(const Graph& g, const Node& n) {
 void grad(Differentiator& d, NodeId id) {
   const Node n = d.node(id);
   d.contribute(n.in[0], d.append(id, kSwiGluBackward, n.attrs, {d.grad(n.out[0]), n.in[0]},
-                                 {d.grad_name(n.in[0])})[0]);
+                                 {d.grad_name(n.in[0]), ""})[0]);
+}
+
+ValueId given_again(const Node& forward, const Node& backward) {
+  return backward.op == &kSwiGluBackward && backward.in[1] == forward.in[0] ? forward.out[0] : kNone;
 }
 
 Run prepare_cpu(const BoundNode& b) {
@@ -38,12 +42,12 @@ Run prepare_cpu(const BoundNode& b) {
   return [a](Stream) { cpu::swiglu_forward(a); };
 }
 
-// in: dy [rows, F], gate_up [rows, 2F] -> d_gate_up
+// in: dy [rows, F], gate_up [rows, 2F] -> d_gate_up, y again in place of dy
 std::vector<ValueType> infer_backward(const Graph& g, const Node& n) {
   const Value &dy = input(g, n, 0), &x = input(g, n, 1);
   check_input(dy.shape.rank() == 2 && x.shape == Shape{dy.shape[0], 2 * dy.shape[1]}, g, n,
               "dy [rows, F] and gate|up [rows, 2F]");
-  return {type_of(x)};
+  return {type_of(x), type_of(dy)};
 }
 
 Run prepare_backward_cpu(const BoundNode& b) {
@@ -55,6 +59,7 @@ Run prepare_backward_cpu(const BoundNode& b) {
   a.dy = b.in[0];
   a.gate_up = b.in[1];
   a.d_gate_up = b.out[0];
+  a.y = b.out[1];
   return [a](Stream) { cpu::swiglu_backward(a); };
 }
 
@@ -65,11 +70,13 @@ const OpDef kSwiGlu{.name = "swiglu",
                     .infer = infer,
                     .grad = grad,
                     .cost = elementwise_cost<5>,
-                    .cpu = prepare_cpu};
+                    .cpu = prepare_cpu,
+                    .given_again = given_again};
 const OpDef kSwiGluBackward{.name = "swiglu_backward",
                             .text = text,
                             .infer = infer_backward,
                             .cost = elementwise_cost<12>,
-                            .cpu = prepare_backward_cpu};
+                            .cpu = prepare_backward_cpu,
+                            .in_place = 1};
 
 }  // namespace genesis::ops

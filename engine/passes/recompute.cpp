@@ -16,6 +16,12 @@ namespace {
 
 using ValueSet = std::set<ValueId>;
 
+// A backward node that can give a forward value again, and the nodes before it that use the value: they would wait.
+struct Giver {
+  NodeId node = kNone;
+  std::vector<NodeId> waiting;
+};
+
 // What the rewriting of one graph needs to know of it.
 struct Forward {
   explicit Forward(const Graph& g) : graph(g), producer(g.values.size(), kNone) {
@@ -35,6 +41,10 @@ struct Forward {
       }
     }
     std::sort(saved.begin(), saved.end());
+    for (ValueId id : saved) {
+      const Giver giver = giver_of(id);
+      if (giver.node != kNone) givers[id] = giver;
+    }
   }
 
   // A loss makes its input's gradient in the forward pass: that is no value to recompute.
@@ -49,11 +59,64 @@ struct Forward {
   }
 
   const Graph& graph;
-  std::vector<NodeId> producer;  // by value, kNone for what no forward node makes
-  std::vector<ValueId> saved;    // forward activations that the backward pass uses
+  std::vector<NodeId> producer;     // by value, kNone for what no forward node makes
+  std::vector<ValueId> saved;       // forward activations that the backward pass uses
+  std::map<ValueId, Giver> givers;  // of those of them that a backward node can give again
+
+ private:
+  const Node& node(NodeId i) const { return graph.nodes[size_t(i)]; }
+  bool uses(const Node& n, ValueId storage) const {
+    return std::any_of(n.in.begin(), n.in.end(),
+                       [&](ValueId in) { return in != kNone && graph.storage_of(in) == storage; });
+  }
+
+  Giver giver_of(ValueId id) const {
+    const Node& forward = node(producer[size_t(id)]);
+    Giver giver;
+    if (!forward.op->given_again) return giver;
+    for (NodeId i = 0; i < NodeId(graph.nodes.size()); ++i) {
+      if (node(i).backward && forward.op->given_again(forward, node(i)) == id) giver.node = i;
+    }
+    if (giver.node == kNone) return giver;
+    for (NodeId i = 0; i < giver.node; ++i) {
+      if (!node(i).backward || !uses(node(i), graph.storage_of(id))) continue;
+      if (!can_wait(i, giver.node)) return {};
+      giver.waiting.push_back(i);
+    }
+    // The value takes the place of the giver's first input, which nobody may want any more.
+    const ValueId place = node(giver.node).in[0];
+    if (graph.value(place).role != Role::activation) return {};
+    for (NodeId i = 0; i < NodeId(graph.nodes.size()); ++i) {
+      const bool later = i > giver.node || std::count(giver.waiting.begin(), giver.waiting.end(), i) > 0;
+      if (later && uses(node(i), graph.storage_of(place))) return {};
+    }
+    return giver;
+  }
+
+  // Whether node i may run right after node `until`: it gives nothing but additions to gradients that no node between
+  // touches, and its inputs are still whole then.
+  bool can_wait(NodeId i, NodeId until) const {
+    const Node& waiting = node(i);
+    if (std::any_of(waiting.out.begin(), waiting.out.end(), [](ValueId out) { return out != kNone; }))
+      return false;
+    for (ValueId id : waiting.into) {
+      if (graph.value(id).role != Role::gradient) return false;
+    }
+    for (NodeId j = i + 1; j <= until; ++j) {
+      for (ValueId id : waiting.into) {
+        if (uses(node(j), id) || std::count(node(j).into.begin(), node(j).into.end(), id) > 0) return false;
+      }
+      for (ValueId out : node(j).out) {
+        if (out == kNone || graph.value(out).in_place_of == kNone) continue;
+        if (uses(waiting, graph.storage_of(out))) return false;
+      }
+    }
+    return true;
+  }
 };
 
-// Writes the graph anew with replays of everything saved that is not kept.
+// Writes the graph anew without what is saved and not kept: a backward node gives it again if nothing else needs it
+// before, else it is replayed.
 class Rewriter {
  public:
   Rewriter(const Forward& forward, const ValueSet& kept)
@@ -62,46 +125,105 @@ class Rewriter {
   }
 
   Graph run() {
-    for (const Node& node : forward_.graph.nodes) {
-      Node copy = node;
-      if (node.backward) {
-        for (ValueId& id : copy.in) id = available(id);
-      }
-      result_.nodes.push_back(std::move(copy));
+    choose_givers();
+    std::set<NodeId> waiting;
+    for (const auto& [node, id] : given_by_) {
+      const std::vector<NodeId>& nodes = forward_.givers.at(id).waiting;
+      waiting.insert(nodes.begin(), nodes.end());
+    }
+    for (NodeId i = 0; i < NodeId(forward_.graph.nodes.size()); ++i) {
+      if (waiting.count(i)) continue;
+      write(i);
+      const auto given = given_by_.find(i);
+      if (given == given_by_.end()) continue;
+      give_again(given->second);
+      for (NodeId w : forward_.givers.at(given->second).waiting) write(w);
     }
     return std::move(result_);
   }
 
  private:
+  const Node& original(NodeId i) const { return forward_.graph.nodes[size_t(i)]; }
+
+  // Whether the backward pass has no such value unless it is made again.
+  bool is_gone(ValueId id) const {
+    if (id == kNone || forward_.graph.value(id).role != Role::activation) return false;
+    if (size_t(id) >= forward_.producer.size() || forward_.producer[size_t(id)] == kNone) return false;
+    return !kept_.count(id) && forward_.execution(id) != kNone && !forward_.made_by_loss(id);
+  }
+
+  // What is gone, can be given again and is not made by a replay anyway is given again.
+  void choose_givers() {
+    std::set<NodeId> replayed;
+    for (const Node& node : forward_.graph.nodes) {
+      if (!node.backward) continue;
+      for (ValueId id : node.in) {
+        if (!forward_.givers.count(id)) note_replays(id, replayed);
+      }
+    }
+    for (const auto& [id, giver] : forward_.givers) {
+      if (is_gone(id) && !replayed.count(forward_.producer[size_t(id)])) given_by_[giver.node] = id;
+    }
+  }
+
+  // Adds the nodes that a replay of the value runs.
+  void note_replays(ValueId id, std::set<NodeId>& replayed) const {
+    if (!is_gone(id) || !replayed.insert(forward_.producer[size_t(id)]).second) return;
+    for (ValueId in : replay_of(id).in) note_replays(in, replayed);
+  }
+
+  void write(NodeId i) {
+    Node copy = original(i);
+    if (copy.backward) {
+      for (ValueId& id : copy.in) id = available(id);
+    }
+    result_.nodes.push_back(std::move(copy));
+  }
+
+  // The last node written gives the value too.
+  void give_again(ValueId id) {
+    Node& node = result_.nodes.back();
+    Value v = again(id);
+    v.in_place_of = node.in[0];
+    node.out.back() = replayed_[id] = result_.add_value(std::move(v));
+  }
+
+  Value again(ValueId id) const {
+    Value v = forward_.graph.value(id);
+    v.name = "re." + v.name;
+    return v;
+  }
+
   // The value to read in the backward pass for a forward value.
   ValueId available(ValueId id) {
-    if (id == kNone || forward_.graph.value(id).role != Role::activation) return id;
-    if (size_t(id) >= forward_.producer.size() || forward_.producer[size_t(id)] == kNone) return id;
-    if (kept_.count(id) || forward_.execution(id) == kNone) return id;
-    if (forward_.made_by_loss(id)) return id;
+    if (!is_gone(id)) return id;
     const auto done = replayed_.find(id);
     return done != replayed_.end() ? done->second : replay(id);
   }
 
-  ValueId replay(ValueId id) {
-    const Node& original = forward_.graph.nodes[size_t(forward_.producer[size_t(id)])];
-    Node node = original;
+  // The node that makes the value again, from the forward pass's values.
+  Node replay_of(ValueId id) const {
+    Node node = original(forward_.producer[size_t(id)]);
+    const std::vector<ValueId> outputs = node.out;
     node.backward = node.recompute = true;
-    const OpDef& def = *node.op;
-    if (def.replay_from) {
-      for (ValueId out : original.out) {
-        if (out != kNone && out != id && kept_.count(out) && def.replay_from(node, out)) break;
+    if (node.op->replay_from) {
+      for (ValueId out : outputs) {
+        if (out != kNone && out != id && kept_.count(out) && node.op->replay_from(node, out)) break;
       }
     }
+    return node;
+  }
+
+  ValueId replay(ValueId id) {
+    Node node = replay_of(id);
     for (ValueId& in : node.in) in = available(in);
     for (ValueId& out : node.out) {
       if (out == kNone) continue;
-      Value v = forward_.graph.value(out);
-      v.name = "re." + v.name;
+      Value v = again(out);
       if (v.in_place_of != kNone) v.in_place_of = node.in[0];
-      const ValueId again = result_.add_value(std::move(v));
-      if (!kept_.count(out)) replayed_[out] = again;
-      out = again;
+      const ValueId made = result_.add_value(std::move(v));
+      if (!kept_.count(out)) replayed_[out] = made;
+      out = made;
     }
     result_.nodes.push_back(node);
     return replayed_.at(id);
@@ -110,7 +232,8 @@ class Rewriter {
   const Forward& forward_;
   const ValueSet& kept_;
   Graph result_;
-  std::map<ValueId, ValueId> replayed_;
+  std::map<NodeId, ValueId> given_by_;   // what backward nodes give again
+  std::map<ValueId, ValueId> replayed_;  // or have given again
 };
 
 Graph rewrite(const Forward& forward, const ValueSet& kept) { return Rewriter(forward, kept).run(); }
@@ -123,12 +246,12 @@ double replay_flops(const Graph& graph) {
   return flops;
 }
 
-// Time of all replays on a machine that does 100 operations in the time it moves a byte: between a CPU's
+// Time of the backward pass on a machine that does 100 operations in the time it moves a byte: between a CPU's
 // ratio (about 20) and a GPU's (about 180). Only the order of choices hangs on it.
-double replay_time(const Graph& graph) {
+double backward_time(const Graph& graph) {
   double time = 0;
   for (const Node& node : graph.nodes) {
-    if (!node.recompute) continue;
+    if (!node.backward) continue;
     const Cost c = cost_of(graph, node);
     time += c.bytes + c.flops / 100;
   }
@@ -152,7 +275,7 @@ std::vector<ValueId> order_of_giving_up(const Forward& forward, const ValueSet& 
   }
   std::vector<ValueId> order;
   ValueSet kept = all;
-  double time = 0;
+  double time = backward_time(rewrite(forward, all));
   while (!classes.empty()) {
     auto best = classes.end();
     double best_price = 0, best_time = 0;
@@ -163,7 +286,7 @@ std::vector<ValueId> order_of_giving_up(const Forward& forward, const ValueSet& 
         without.erase(id);
         bytes += double(forward.graph.value(id).bytes());
       }
-      const double total = replay_time(rewrite(forward, without));
+      const double total = backward_time(rewrite(forward, without));
       const double price = (total - time) / bytes;
       if (best == classes.end() || price < best_price) best = it, best_price = price, best_time = total;
     }

@@ -16,8 +16,9 @@ struct RecomputePlan {
 };
 
 // Rewrites the backward pass so that only some of the forward values that it uses are kept; the others are
-// computed again by copies of the forward nodes, put right before their first use. A replay has the same
-// inputs bit for bit, and so the same result.
+// computed again, with the same bits: by backward nodes that give them again in their own pass, where nothing but
+// additions to gradients uses them earlier (these wait for the node), else by copies of the forward nodes, put right
+// before their first use.
 //   none       everything is kept
 //   block      inside the executions of layers only their inputs are kept
 //   automatic  as much is kept as lets the arena of activations fit in `budget` bytes: what costs the

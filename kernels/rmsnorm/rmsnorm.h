@@ -36,7 +36,9 @@ struct RmsNormBackward {
   void* dh = nullptr;                // [rows, D]; may be d_residual or dy
   float* d_weight = nullptr;         // fp32 [D], added to
   void* workspace = nullptr;         // rmsnorm_backward_workspace bytes
-  void* y = nullptr;  // [rows, D]: the forward's output computed again in the same pass, same bits; or null
+  // [rows, D], may be dy if dh is not: the forward's output computed again in the same pass, with the same bits; or
+  // null
+  void* y = nullptr;
 };
 
 namespace cpu {

@@ -24,7 +24,8 @@ struct SwiGluBackward {
   const void* dy = nullptr;       // [rows, F]
   const void* gate_up = nullptr;  // [rows, 2F]
   void* d_gate_up = nullptr;      // [rows, 2F]; may be gate_up
-  void* y = nullptr;              // [rows, F]: the forward's output computed again in the same pass; or null
+  // [rows, F], may be dy: the forward's output computed again in the same pass, with the same bits; or null
+  void* y = nullptr;
 };
 
 namespace cpu {

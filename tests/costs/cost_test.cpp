@@ -95,10 +95,14 @@ TEST_CASE("cost: a norm's bytes are those that its CUDA kernels move") {
               [&] { cuda::rmsnorm_forward(p.forward(), {}); });
   check_bytes("rmsnorm, again", g.cost(ops::kRmsNorm, NormAttrs{}, {x, kNone, weight}, {"", "y2", "rstd2"}),
               nullptr, [&] { cuda::rmsnorm_forward(p.replay(), {}); });
-  const Cost backward = g.cost(ops::kRmsNormBackward, NormAttrs{}, {x, x, x, rstd, weight}, {"dh"},
+  const Cost backward = g.cost(ops::kRmsNormBackward, NormAttrs{}, {x, x, x, rstd, weight}, {"dh", ""},
                                {g.array({kD}, DType::f32)});
   check_bytes("rmsnorm_backward", backward, p.workspace.data(),
               [&] { cuda::rmsnorm_backward(p.backward(), {}); });
+  const Cost with_y = g.cost(ops::kRmsNormBackward, NormAttrs{}, {x, x, x, rstd, weight}, {"dh2", "y again"},
+                             {g.array({kD}, DType::f32)});
+  check_bytes("rmsnorm_backward with y", with_y, p.workspace.data(),
+              [&] { cuda::rmsnorm_backward(p.backward_with_y(), {}); });
 }
 
 TEST_CASE("cost: the rotation's bytes are those that its CUDA kernel moves") {
@@ -120,8 +124,11 @@ TEST_CASE("cost: SwiGLU's bytes are those that its CUDA kernels move") {
               [&] { cuda::swiglu_forward(p.forward(), {}); });
   SwiGluBackward backward = p.backward();
   backward.y = nullptr;
-  check_bytes("swiglu_backward", g.cost(ops::kSwiGluBackward, SwiGluAttrs{}, {dy, gate_up}, {"d"}), nullptr,
-              [&] { cuda::swiglu_backward(backward, {}); });
+  check_bytes("swiglu_backward", g.cost(ops::kSwiGluBackward, SwiGluAttrs{}, {dy, gate_up}, {"d", ""}),
+              nullptr, [&] { cuda::swiglu_backward(backward, {}); });
+  check_bytes("swiglu_backward with y",
+              g.cost(ops::kSwiGluBackward, SwiGluAttrs{}, {dy, gate_up}, {"d2", "y again"}), nullptr,
+              [&] { cuda::swiglu_backward(p.backward(), {}); });
 }
 
 TEST_CASE("cost: the sums', zeros' and the optimizer's bytes are those that their CUDA kernels move") {

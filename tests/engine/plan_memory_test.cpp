@@ -127,9 +127,10 @@ Graph random_graph(uint64_t seed) {
       }
       default:
         if (p.rstd.empty()) break;
-        const NodeId node = b.append(
-            ops::kRmsNormBackward, NormAttrs{},
-            {any(), draw(2) ? any() : kNone, any(), p.rstd[draw(p.rstd.size())], weight}, {name}, {p.sum});
+        const NodeId node =
+            b.append(ops::kRmsNormBackward, NormAttrs{},
+                     {any(), draw(2) ? any() : kNone, any(), p.rstd[draw(p.rstd.size())], weight}, {name, ""},
+                     {p.sum});
         p.wide.push_back(graph.nodes[size_t(node)].out[0]);
     }
   }

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <set>
 
+#include "engine/ops/elementwise.h"
 #include "engine/ops/rmsnorm.h"
+#include "engine/ops/swiglu.h"
 #include "engine/passes/differentiate.h"
 #include "engine/passes/plan_memory.h"
 #include "tests/engine/small_graph.h"
@@ -72,8 +74,9 @@ TEST_CASE("recompute: block keeps only the inputs of layers, and what is outside
   CHECK(block.kept("layers.0.").empty());  // its input is the embedding itself
   CHECK(block.kept("embed") == Names{"embed"});
   CHECK(block.kept("norm") == Names{"norm.h", "norm.rstd"});
-  // Nothing is replayed twice, and nothing that nobody asks for: a layer's last product is not.
-  CHECK(block.replays() == 4 * 8);
+  // Nothing is replayed twice, and nothing that nobody asks for: a layer's last product is not, nor is its activation,
+  // which the backward pass gives again.
+  CHECK(block.replays() == 4 * 7);
   for (const Node& n : block.graph.nodes) {
     if (!n.recompute) continue;
     CHECK(n.backward);
@@ -87,10 +90,68 @@ TEST_CASE("recompute: the cost is that of the replays") {
   SmallGraph g(1, 64);
   double flops = 0;
   for (const Node& n : g.graph.nodes) {
-    if (n.execution != kNone && g.graph.value(n.out[0]).name != "layers.0.ffn.down")
-      flops += cost_of(g.graph, n).flops;
+    if (n.execution == kNone || n.op == &ops::kSwiGlu || g.graph.value(n.out[0]).name == "layers.0.ffn.down")
+      continue;
+    flops += cost_of(g.graph, n).flops;
   }
   CHECK(block.plan.flops == Approx(4 * flops));
+}
+
+TEST_CASE("recompute: swiglu_backward gives the activation again, and the weight's product waits for it") {
+  const Outcome block = run(RecomputePolicy::block);
+  const ValueId again = block.graph.at("re.layers.1.ffn.act");
+  CHECK(block.graph.value(again).in_place_of == block.graph.at("d.layers.1.ffn.act"));
+  const auto node = std::find_if(block.graph.nodes.begin(), block.graph.nodes.end(),
+                                 [&](const Node& n) { return !n.out.empty() && n.out.back() == again; });
+  REQUIRE(node != block.graph.nodes.end());
+  CHECK(node->op == &ops::kSwiGluBackward);
+  CHECK(!node->recompute);
+  const Node& product = *(node + 1);
+  CHECK(product.in[1] == again);
+  CHECK(product.into == std::vector<ValueId>{block.graph.at("d.ffn.down.weight")});
+  // The norms are replayed for the products behind them, which gives their outputs anyway.
+  for (const Node& n : block.graph.nodes) {
+    if (n.op == &ops::kRmsNormBackward) CHECK(n.out[1] == kNone);
+  }
+}
+
+TEST_CASE("recompute: what only backward passes give again is given up with no replay at all") {
+  const Outcome none = run(RecomputePolicy::none);
+  const Outcome some = run(RecomputePolicy::automatic, none.arena - none.arena / 32);
+  CHECK(some.replays() == 0);
+  CHECK(some.plan.flops == 0);
+  REQUIRE(!some.plan.recomputed.empty());
+  int given = 0;
+  for (const Node& n : some.graph.nodes) {
+    if (n.op != &ops::kSwiGluBackward && n.op != &ops::kRmsNormBackward) continue;
+    if (n.out[1] == kNone) continue;
+    ++given;
+    CHECK(some.graph.value(n.out[1]).in_place_of == n.in[0]);
+  }
+  CHECK(given == int(some.plan.recomputed.size()));
+}
+
+TEST_CASE("recompute: a value that something else needs first is replayed, not waited for") {
+  // The branch reads the activation too, to an output that the backward pass goes on with.
+  Graph graph = trained_graph();
+  const auto product = std::find_if(graph.nodes.begin(), graph.nodes.end(), [&](const Node& n) {
+    return n.backward && n.in.size() == 2 && n.in[1] == graph.at("layers.1.ffn.act");
+  });
+  REQUIRE(product != graph.nodes.end());
+  Node copy;
+  copy.op = &ops::kAdd;
+  copy.in = {product->in[1], product->in[1]};
+  copy.backward = true;
+  copy.execution = product->execution;
+  copy.out = {
+      graph.add_value({"twice", graph.value(copy.in[0]).shape, DType::bf16, Role::activation, kNone})};
+  graph.nodes.insert(product, copy);
+  recompute(graph, RecomputePolicy::block);
+  for (const Node& n : graph.nodes) {
+    if (n.op != &ops::kSwiGluBackward) continue;
+    CHECK((n.out[1] == kNone) == (n.execution == 1));
+  }
+  CHECK(plan_memory(graph).bytes > 0);
 }
 
 TEST_CASE("recompute: a norm whose sum was kept starts from it") {

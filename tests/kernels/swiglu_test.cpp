@@ -76,5 +76,11 @@ TEST_CASE("swiglu: the gradient may take the inputs' place, and the output is op
     a.y = nullptr;
     cpu::swiglu_backward(a);
     CHECK(in_place.gate_up.to_double() == apart.d_gate_up.to_double());
+    SwiGluProblem over_dy(c, dtype);
+    auto b = over_dy.backward();
+    b.y = over_dy.dy.data();
+    cpu::swiglu_backward(b);
+    CHECK(over_dy.dy.to_double() == apart.y_again.to_double());
+    CHECK(over_dy.d_gate_up.to_double() == apart.d_gate_up.to_double());
   }
 }

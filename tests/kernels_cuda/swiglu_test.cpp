@@ -30,6 +30,13 @@ TEST_CASE("swiglu: the CUDA kernels agree with the reference") {
         cuda::swiglu_backward(in_place, {});
         simt::finish();
         CHECK(p.gate_up.to_double() == apart);
+        SwiGluProblem again(c, dtype, simt::kDeviceMemory);
+        auto over_dy = again.backward();
+        over_dy.y = again.dy.data();
+        cuda::swiglu_backward(over_dy, {});
+        simt::finish();
+        CHECK(again.dy.to_double() == p.y.to_double());
+        CHECK(again.d_gate_up.to_double() == apart);
       });
     }
   }
