@@ -110,7 +110,7 @@ __device__ inline float forward_row(const RmsNormForward& a, const Weight<T, Pie
 }
 
 // Warps take `group` rows at a time, at most 32, so that the rows' 1/rms move together: alone each would cost
-// a sector. Told nothing of the two blocks a multiprocessor, ptxas spills on sm_80.
+// a sector. Told nothing of the two blocks a multiprocessor, ptxas saves registers and lets a load wait for another.
 template <class T, int Pieces>
 __global__ void __launch_bounds__(kThreads, 2) rmsnorm_forward_kernel(RmsNormForward a, int group) {
   auto& plan = simt::shared<Weight<T, Pieces>>();
@@ -207,8 +207,8 @@ __device__ inline void add_columns(BackwardPlan<T, Pieces>& plan, const float (&
   }
 }
 
-// An RTX 4090 gets one block a multiprocessor; cards with fewer of them put two on some, where the registers
-// allow it.
+// An RTX 4090 gets one block a multiprocessor; cards with fewer of them put two on some, but for rows over 1,024
+// bf16, which would spill there on sm_100 and sm_120.
 template <class T, int Pieces>
 __global__ void __launch_bounds__(kThreads, Pieces < 6 ? 2 : 1)
     rmsnorm_backward_kernel(RmsNormBackward a, int group) {
@@ -281,7 +281,8 @@ template <class T>
 bool for_warps(int64_t D) {
   return D % kVec<T> == 0 && D <= kWidth<T, 8>;
 }
-bool for_warps(DType dtype, int64_t D) {
+bool for_warps(DType dtype, int64_t rows, int64_t D) {
+  require(rows < int64_t(1) << 30, "rmsnorm takes fewer than 2^30 rows");
   return dtype == DType::bf16 ? for_warps<bf16>(D) : for_warps<float>(D);
 }
 
@@ -311,7 +312,7 @@ void add_up(const RmsNormBackward& a, int64_t blocks, Stream stream) {
 
 void rmsnorm_forward(const RmsNormForward& a, Stream stream) {
   check(a.dtype != DType::i32, "rmsnorm_forward: expected f32 or bf16");
-  if (!for_warps(a.dtype, a.D)) return rmsnorm_forward_plain(a, stream);
+  if (!for_warps(a.dtype, a.rows, a.D)) return rmsnorm_forward_plain(a, stream);
   const int64_t blocks = rows_blocks(a.rows, kNormForwardBlocks);
   for_width(a.dtype, a.D, [&]<class T, int Pieces>() {
     simt::launch(rmsnorm_forward_kernel<T, Pieces>,
@@ -323,7 +324,7 @@ void rmsnorm_forward(const RmsNormForward& a, Stream stream) {
 void rmsnorm_backward(const RmsNormBackward& a, Stream stream) {
   check(a.dtype != DType::i32, "rmsnorm_backward: expected f32 or bf16");
   int64_t blocks = rows_blocks(a.rows, kNormBackwardBlocks);
-  if (!for_warps(a.dtype, a.D)) {
+  if (!for_warps(a.dtype, a.rows, a.D)) {
     blocks = rmsnorm_backward_plain(a, stream);
   } else {
     for_width(a.dtype, a.D, [&]<class T, int Pieces>() {
