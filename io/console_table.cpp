@@ -61,8 +61,8 @@ std::vector<std::string> wrapped(const std::vector<std::string>& words, int colu
   constexpr size_t kIndent = 2;
   std::vector<std::string> lines;
   for (const std::string& word : words) {
-    const bool fits =
-        !lines.empty() && (columns == 0 || lines.back().size() + 1 + word.size() <= static_cast<size_t>(columns));
+    const bool fits = !lines.empty() &&
+                      (columns == 0 || lines.back().size() + 1 + word.size() <= static_cast<size_t>(columns));
     if (fits) {
       lines.back() += " " + word;
     } else {

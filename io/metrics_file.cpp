@@ -29,8 +29,7 @@ std::string why_damaged(std::string_view line, nlohmann::json& record) {
   } catch (const Error& error) {
     return std::string(error.what()).substr(2);  // after ": "
   }
-  const bool has_step =
-      record.is_object() && record.contains("step") && record["step"].is_number_integer();
+  const bool has_step = record.is_object() && record.contains("step") && record["step"].is_number_integer();
   return has_step ? "" : "not a record with a step";
 }
 

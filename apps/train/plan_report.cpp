@@ -96,7 +96,7 @@ struct ArenaUse {
 };
 
 ArenaUse arena_of(const Graph& graph) {
-  const MemoryPlan plan = plan_memory(graph);
+  const MemoryPlan plan = plan_memory(graph, DeviceKind::cpu);
   ArenaUse use{plan.bytes, 0};
   for (const Placement& p : plan.workspaces) use.workspace = std::max(use.workspace, p.bytes);
   return use;
@@ -118,7 +118,9 @@ std::string memory(const Config& config, DType dtype, size_t limit, const Traini
     const bool chosen = choice == config.train.recompute;
     std::string figure;
     try {
-      figure = bytes(chosen ? arena.bytes : arena_of(build_training_graph(other, dtype, limit).graph).bytes);
+      figure =
+          bytes(chosen ? arena.bytes
+                       : arena_of(build_training_graph(other, dtype, DeviceKind::cpu, limit).graph).bytes);
     } catch (const Error&) {
       figure = "over the budget";
     }
@@ -136,7 +138,7 @@ std::string memory(const Config& config, DType dtype, size_t limit, const Traini
 std::string plan_report(const Config& config, size_t device_memory) {
   const DType dtype = compute_type(config.device);
   const size_t limit = memory_limit(config, device_memory);
-  const TrainingGraph training = build_training_graph(config, dtype, limit);
+  const TrainingGraph training = build_training_graph(config, dtype, DeviceKind::cpu, limit);
   const auto runs = executions(config.model, trained_recurrence(config.model)).size();
   std::string s = fmt::format("{} stored layers, {} executions\n", config.model.layers, runs);
   s += parameters(training.graph);

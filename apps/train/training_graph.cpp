@@ -40,7 +40,8 @@ RecomputePolicy policy_of(Config::Recompute choice) {
 
 }  // namespace
 
-TrainingGraph build_training_graph(const Config& config, DType dtype, size_t memory, const AfterPass& after) {
+TrainingGraph build_training_graph(const Config& config, DType dtype, DeviceKind device, size_t memory,
+                                   const AfterPass& after) {
   const auto passed = [&](const char* pass, const Graph& graph) {
     if (after) after(pass, graph);
   };
@@ -62,7 +63,8 @@ TrainingGraph build_training_graph(const Config& config, DType dtype, size_t mem
   check(!automatic || persistent < memory,
         "parameters, gradients and optimizer need " + format_bytes(double(persistent)) + ", but there are " +
             format_bytes(double(memory)) + ": raise train.memory_budget or make the model smaller");
-  t.recompute = recompute(t.graph, policy_of(config.train.recompute), automatic ? memory - persistent : 0);
+  t.recompute =
+      recompute(t.graph, policy_of(config.train.recompute), device, automatic ? memory - persistent : 0);
   passed("recompute", t.graph);
   return t;
 }

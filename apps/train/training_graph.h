@@ -20,7 +20,7 @@ using AfterPass = std::function<void(const char* pass, const Graph& graph)>;
 // Build, differentiate, optimizer, recompute. `memory` is what the device may use in all, in bytes; the
 // automatic choice of what to recompute keeps within it. Throws Error when even parameters and optimizer do
 // not fit.
-TrainingGraph build_training_graph(const Config& config, DType dtype, size_t memory,
+TrainingGraph build_training_graph(const Config& config, DType dtype, DeviceKind device, size_t memory,
                                    const AfterPass& after = {});
 
 // Bytes of a graph's values of one role, and of all but activations.

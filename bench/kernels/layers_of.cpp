@@ -16,7 +16,8 @@ namespace {
 
 // Of the graph's first execution, in one micro-step without recomputation.
 double graph_flops(const Config& config) {
-  const Graph graph = build_training_graph(config, DType::bf16, std::numeric_limits<size_t>::max()).graph;
+  const Graph graph =
+      build_training_graph(config, DType::bf16, DeviceKind::cuda, std::numeric_limits<size_t>::max()).graph;
   double flops = 0;
   for (const Node& node : graph.nodes) {
     const bool counted = node.execution == 0 && node.phase == Phase::micro && !node.recompute;

@@ -61,7 +61,8 @@ struct Step {
 
 Step step_on(const Config& config, const Card& card) {
   // A tenth of the card's memory is left to the system, as the trainer does.
-  const TrainingGraph training = build_training_graph(config, DType::bf16, size_t(card.memory * 0.9));
+  const TrainingGraph training =
+      build_training_graph(config, DType::bf16, DeviceKind::cuda, size_t(card.memory * 0.9));
   const Graph& graph = training.graph;
   const int64_t micro_steps = config.train.batch_size / config.train.micro_batch;
   Step step;

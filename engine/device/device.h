@@ -2,14 +2,17 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <utility>
 
+#include "kernels/common/error.h"
 #include "kernels/common/stream.h"
+#include "kernels/matmul/matmul.h"
 
 namespace genesis {
 
-enum class DeviceKind { cpu, cuda };
+enum class DeviceKind : uint8_t { cpu, cuda };
 
 class Device {
  public:
@@ -22,6 +25,8 @@ class Device {
   virtual void copy_out(void* host, const void* device, size_t bytes) = 0;  // returns when the host may read
   virtual Stream stream() = 0;
   virtual size_t total_memory() const = 0;  // bytes
+  // The device's cuBLASLt, which all products share. A GPU has one, the CPU none.
+  virtual const cuda::BlasLt& blas() const { throw Error("internal error: this device has no cuBLASLt"); }
 };
 
 std::unique_ptr<Device> make_cpu_device();

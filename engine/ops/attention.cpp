@@ -57,7 +57,8 @@ void grad(Differentiator& d, NodeId id) {
                         {n.in[0], n.in[1], n.out[0], n.out[1], d.grad(n.out[0])}, {d.grad_name(n.in[0])})[0]);
 }
 
-Run prepare_cpu(const BoundNode& b) {
+template <auto launch>
+Run prepare(const BoundNode& b) {
   AttentionForward a;
   a.shape = shape_of(b.graph, b.node);
   a.qkv = b.in[0];
@@ -65,10 +66,13 @@ Run prepare_cpu(const BoundNode& b) {
   a.out = b.out[0];
   a.lse = as<float>(b.out[1]);
   a.workspace = b.workspace;
-  return [a](Stream) { cpu::attention_forward(a); };
+  return call(launch, a);
 }
 
-size_t workspace(const Graph& g, const Node& n) { return cpu::attention_forward_workspace(shape_of(g, n)); }
+template <auto bytes>
+size_t workspace(const Graph& g, const Node& n) {
+  return bytes(shape_of(g, n));
+}
 
 // Two products of T x T x K a head, of which causality leaves half.
 Cost cost(const Graph& g, const Node& n) {
@@ -87,7 +91,8 @@ std::vector<ValueType> infer_backward(const Graph& g, const Node& n) {
   return {type_of(input(g, n, 0))};
 }
 
-Run prepare_backward_cpu(const BoundNode& b) {
+template <auto launch>
+Run prepare_backward(const BoundNode& b) {
   AttentionBackward a;
   a.shape = shape_of(b.graph, b.node);
   a.qkv = b.in[0];
@@ -97,11 +102,7 @@ Run prepare_backward_cpu(const BoundNode& b) {
   a.d_out = b.in[4];
   a.d_qkv = b.out[0];
   a.workspace = b.workspace;
-  return [a](Stream) { cpu::attention_backward(a); };
-}
-
-size_t workspace_backward(const Graph& g, const Node& n) {
-  return cpu::attention_backward_workspace(shape_of(g, n));
+  return call(launch, a);
 }
 
 // Five products instead of two. What the queries' gradient reads, the keys' and values' read again: qkv,
@@ -124,7 +125,8 @@ std::vector<ValueType> infer_cached(const Graph& g, const Node& n) {
   return {{{int64_t(a.T), int64_t(a.H) * a.K}, input(g, n, 0).dtype}};
 }
 
-Run prepare_cached_cpu(const BoundNode& b) {
+template <auto launch>
+Run prepare_cached(const BoundNode& b) {
   const auto& attrs = b.attrs<AttentionAttrs>();
   AttentionCached a;
   a.n = attrs.T;
@@ -139,7 +141,7 @@ Run prepare_cached_cpu(const BoundNode& b) {
   a.k_cache = b.into[0];
   a.v_cache = b.into[1];
   a.out = b.out[0];
-  return [a](Stream) { cpu::attention_cached(a); };
+  return call(launch, a);
 }
 
 Cost cost_cached(const Graph& g, const Node& n) {
@@ -149,23 +151,26 @@ Cost cost_cached(const Graph& g, const Node& n) {
 
 }  // namespace
 
-const OpDef kAttention{.name = "attention",
-                       .text = text,
-                       .infer = infer,
-                       .grad = grad,
-                       .workspace = workspace,
-                       .cost = cost,
-                       .cpu = prepare_cpu};
-const OpDef kAttentionBackward{.name = "attention_backward",
-                               .text = text,
-                               .infer = infer_backward,
-                               .workspace = workspace_backward,
-                               .cost = cost_backward,
-                               .cpu = prepare_backward_cpu};
+const OpDef kAttention{
+    .name = "attention",
+    .text = text,
+    .infer = infer,
+    .grad = grad,
+    .cost = cost,
+    .cpu = {prepare<cpu::attention_forward>, workspace<cpu::attention_forward_workspace>},
+    .cuda = {prepare<cuda::attention_forward>, workspace<cuda::attention_forward_workspace>}};
+const OpDef kAttentionBackward{
+    .name = "attention_backward",
+    .text = text,
+    .infer = infer_backward,
+    .cost = cost_backward,
+    .cpu = {prepare_backward<cpu::attention_backward>, workspace<cpu::attention_backward_workspace>},
+    .cuda = {prepare_backward<cuda::attention_backward>, workspace<cuda::attention_backward_workspace>}};
 const OpDef kAttentionCached{.name = "attention_cached",
                              .text = text,
                              .infer = infer_cached,
                              .cost = cost_cached,
-                             .cpu = prepare_cached_cpu};
+                             .cpu = {prepare_cached<cpu::attention_cached>},
+                             .cuda = {prepare_cached<cuda::attention_cached>}};
 
 }  // namespace genesis::ops

@@ -13,24 +13,28 @@ std::vector<ValueType> infer_add(const Graph& g, const Node& n) {
   return {type_of(a)};
 }
 
-Run prepare_add_cpu(const BoundNode& b) {
+template <auto launch>
+Run prepare_add(const BoundNode& b) {
   Add a;
   a.n = b.in_value(0).shape.elements();
   a.dtype = b.in_value(0).dtype;
   a.a = b.in[0];
   a.b = b.in[1];
   a.y = b.out[0];
-  return [a](Stream) { cpu::add(a); };
+  return call(launch, a);
 }
 
 // into: any number of values, set to zero
 std::vector<ValueType> infer_zero(const Graph&, const Node&) { return {}; }
 
-Run prepare_zero_cpu(const BoundNode& b) {
-  std::vector<Zero> arrays;
-  for (size_t i = 0; i < b.into.size(); ++i) arrays.push_back({int64_t(b.into_value(i).bytes()), b.into[i]});
-  return [arrays](Stream) {
-    for (const Zero& a : arrays) cpu::zero(a);
+template <auto launch>
+Run prepare_zero(const BoundNode& b) {
+  std::vector<Run> calls;
+  for (size_t i = 0; i < b.into.size(); ++i) {
+    calls.push_back(call(launch, Zero{int64_t(b.into_value(i).bytes()), b.into[i]}));
+  }
+  return [calls](Stream stream) {
+    for (const Run& zero : calls) zero(stream);
   };
 }
 
@@ -38,7 +42,15 @@ Cost cost_zero(const Graph& g, const Node& n) { return {0, bytes_touched(g, n) /
 
 }  // namespace
 
-const OpDef kAdd{.name = "add", .infer = infer_add, .cost = elementwise_cost<1>, .cpu = prepare_add_cpu};
-const OpDef kZero{.name = "zero", .infer = infer_zero, .cost = cost_zero, .cpu = prepare_zero_cpu};
+const OpDef kAdd{.name = "add",
+                 .infer = infer_add,
+                 .cost = elementwise_cost<1>,
+                 .cpu = {prepare_add<cpu::add>},
+                 .cuda = {prepare_add<cuda::add>}};
+const OpDef kZero{.name = "zero",
+                  .infer = infer_zero,
+                  .cost = cost_zero,
+                  .cpu = {prepare_zero<cpu::zero>},
+                  .cuda = {prepare_zero<cuda::zero>}};
 
 }  // namespace genesis::ops

@@ -19,7 +19,8 @@ void grad(Differentiator& d, NodeId id) {
   d.append(id, kEmbeddingBackward, {}, {n.in[0], d.grad(n.out[0])}, {}, {d.gradient_buffer(n.in[1])});
 }
 
-Run prepare_cpu(const BoundNode& b) {
+template <auto launch>
+Run prepare(const BoundNode& b) {
   EmbeddingForward a;
   a.rows = b.in_value(0).shape.elements();
   a.V = b.in_value(1).shape[0];
@@ -28,7 +29,7 @@ Run prepare_cpu(const BoundNode& b) {
   a.tokens = as<int32_t>(b.in[0]);
   a.table = b.in[1];
   a.y = b.out[0];
-  return [a](Stream) { cpu::embedding_forward(a); };
+  return call(launch, a);
 }
 
 Cost cost(const Graph& g, const Node& n) {  // of the table only the rows that are read
@@ -45,7 +46,8 @@ std::vector<ValueType> infer_backward(const Graph& g, const Node& n) {
   return {};
 }
 
-Run prepare_backward_cpu(const BoundNode& b) {
+template <auto launch>
+Run prepare_backward(const BoundNode& b) {
   EmbeddingBackward a;
   a.rows = b.in_value(0).shape.elements();
   a.V = b.into_value(0).shape[0];
@@ -55,11 +57,12 @@ Run prepare_backward_cpu(const BoundNode& b) {
   a.dy = b.in[1];
   a.d_table = as<float>(b.into[0]);
   a.workspace = b.workspace;
-  return [a](Stream) { cpu::embedding_backward(a); };
+  return call(launch, a);
 }
 
+template <auto workspace>
 size_t workspace_backward(const Graph& g, const Node& n) {
-  return cpu::embedding_backward_workspace(input(g, n, 0).shape.elements(), g.value(n.into[0]).shape[0]);
+  return workspace(input(g, n, 0).shape.elements(), g.value(n.into[0]).shape[0]);
 }
 
 Cost cost_backward(const Graph& g, const Node& n) {
@@ -70,11 +73,18 @@ Cost cost_backward(const Graph& g, const Node& n) {
 
 }  // namespace
 
-const OpDef kEmbedding{.name = "embedding", .infer = infer, .grad = grad, .cost = cost, .cpu = prepare_cpu};
-const OpDef kEmbeddingBackward{.name = "embedding_backward",
-                               .infer = infer_backward,
-                               .workspace = workspace_backward,
-                               .cost = cost_backward,
-                               .cpu = prepare_backward_cpu};
+const OpDef kEmbedding{.name = "embedding",
+                       .infer = infer,
+                       .grad = grad,
+                       .cost = cost,
+                       .cpu = {prepare<cpu::embedding_forward>},
+                       .cuda = {prepare<cuda::embedding_forward>}};
+const OpDef kEmbeddingBackward{
+    .name = "embedding_backward",
+    .infer = infer_backward,
+    .cost = cost_backward,
+    .cpu = {prepare_backward<cpu::embedding_backward>, workspace_backward<cpu::embedding_backward_workspace>},
+    .cuda = {prepare_backward<cuda::embedding_backward>,
+             workspace_backward<cuda::embedding_backward_workspace>}};
 
 }  // namespace genesis::ops

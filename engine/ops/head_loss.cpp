@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "engine/ops/helpers.h"
+#include "engine/ops/product.h"
 #include "engine/passes/differentiate.h"
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "kernels/matmul/matmul.h"
@@ -21,7 +22,7 @@ std::string text(const Node& n) {
                      a.with_gradient ? " with_gradient" : "");
 }
 
-constexpr size_t kAlign = 64;
+constexpr size_t kAlign = 256;
 size_t aligned(size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
 // in: x [rows, D], weight [V, D], targets; into: loss_and_count [2]
@@ -57,19 +58,10 @@ int64_t chunk_rows(const Graph& g, const Node& n) {
   return std::min<int64_t>(attrs_of<HeadLossAttrs>(n).chunk, input(g, n, 0).shape[0]);
 }
 
-// How a chunk's arrays lie in the workspace, in bytes.
-struct Layout {
-  size_t d_logits, row_loss, end;
-};
-
-Layout layout(const Graph& g, const Node& n) {
-  const size_t rows = size_t(chunk_rows(g, n)), logits = rows * size_t(input(g, n, 1).shape[0]);
-  const bool with_gradient = attrs_of<HeadLossAttrs>(n).with_gradient;
-  Layout l;
-  l.d_logits = aligned(logits * sizeof(float));
-  l.row_loss = l.d_logits + (with_gradient ? aligned(logits * size_of(input(g, n, 0).dtype)) : 0);
-  l.end = l.row_loss + rows * sizeof(float);
-  return l;
+// All chunks but perhaps the last have as many rows; that one may have fewer.
+std::vector<int64_t> chunk_sizes(const Graph& g, const Node& n) {
+  const int64_t most = chunk_rows(g, n), last = input(g, n, 0).shape[0] % most;
+  return last == 0 ? std::vector{most} : std::vector{most, last};
 }
 
 // The products of a chunk: logits = x weight^T; with a gradient also d_x = d_logits weight and
@@ -93,9 +85,32 @@ std::vector<MatMulShape> chunk_products(const Graph& g, const Node& n, int64_t r
   return products;
 }
 
+// How a chunk's arrays lie in the workspace, in bytes.
+struct Layout {
+  size_t d_logits, row_loss, product, end;
+};
+
+Layout layout(const Graph& g, const Node& n, DeviceKind kind) {
+  const int64_t rows = chunk_rows(g, n);
+  const size_t logits = size_t(rows) * size_t(input(g, n, 1).shape[0]);
+  const bool with_gradient = attrs_of<HeadLossAttrs>(n).with_gradient;
+  Layout l;
+  l.d_logits = aligned(logits * sizeof(float));
+  l.row_loss = l.d_logits + (with_gradient ? aligned(logits * size_of(input(g, n, 0).dtype)) : 0);
+  l.product = l.row_loss + aligned(size_t(rows) * sizeof(float));
+  size_t product = 0;  // one at a time
+  for (const int64_t chunk : chunk_sizes(g, n)) {
+    for (const MatMulShape& s : chunk_products(g, n, chunk)) {
+      product = std::max(product, product_workspace(s, kind));
+    }
+  }
+  l.end = l.product + product;
+  return l;
+}
+
 struct Chunk {
   CrossEntropy loss;
-  std::vector<cpu::MatMul> products;  // as chunk_products lists them
+  std::vector<Product> products;  // as chunk_products lists them
 };
 
 Chunk make_chunk(const BoundNode& b, int64_t rows) {
@@ -108,43 +123,51 @@ Chunk make_chunk(const BoundNode& b, int64_t rows) {
   loss.z_loss = attrs.z_loss;
   loss.logits = b.workspace;
   loss.loss_and_count = as<float>(b.into[0]);
-  const Layout at = layout(b.graph, b.node);
+  const Layout at = layout(b.graph, b.node, b.device.kind());
   if (attrs.with_gradient) loss.d_logits = as<char>(b.workspace) + at.d_logits;
   loss.row_loss = as<float>(as<char>(b.workspace) + at.row_loss);
   Chunk chunk{loss, {}};
-  for (const MatMulShape& shape : chunk_products(b.graph, b.node, rows)) chunk.products.emplace_back(shape);
+  for (const MatMulShape& shape : chunk_products(b.graph, b.node, rows)) {
+    chunk.products.push_back(prepare_product(shape, b.device));
+  }
   return chunk;
 }
 
-Run prepare_cpu(const BoundNode& b) {
+template <auto cross_entropy>
+Run prepare(const BoundNode& b) {
   const bool with_gradient = b.attrs<HeadLossAttrs>().with_gradient;
-  const int64_t rows = b.in_value(0).shape[0], most = chunk_rows(b.graph, b.node);
+  const int64_t rows = b.in_value(0).shape[0];
+  const std::vector<int64_t> sizes = chunk_sizes(b.graph, b.node);
+  const int64_t most = sizes.front();
   const int64_t row_bytes = b.in_value(0).shape[1] * int64_t(size_of(b.in_value(0).dtype));
-  // All chunks but perhaps the last have one shape.
   auto whole = std::make_shared<Chunk>(make_chunk(b, most));
-  auto last = rows % most == 0 ? whole : std::make_shared<Chunk>(make_chunk(b, rows % most));
+  auto last = sizes.size() == 1 ? whole : std::make_shared<Chunk>(make_chunk(b, sizes.back()));
+  void* scratch = as<char>(b.workspace) + layout(b.graph, b.node, b.device.kind()).product;
   const char* x = as<char>(b.in[0]);
   const void* weight = b.in[1];
   const int32_t* targets = as<int32_t>(b.in[2]);
   char* d_x = with_gradient ? as<char>(b.out[0]) : nullptr;
   void* d_weight = with_gradient ? b.into[1] : nullptr;
-  return [=](Stream) {
+  return [=](Stream stream) {
     for (int64_t first = 0; first < rows; first += most) {
       const Chunk& chunk = first + most <= rows ? *whole : *last;
       CrossEntropy loss = chunk.loss;
       loss.targets = targets + first;
       const char* chunk_x = x + first * row_bytes;
-      chunk.products[0](chunk_x, weight, const_cast<void*>(loss.logits));
-      cpu::cross_entropy(loss);
+      chunk.products[0](chunk_x, weight, const_cast<void*>(loss.logits), scratch, stream);
+      start(cross_entropy, loss, stream);
       if (with_gradient) {
-        chunk.products[1](loss.d_logits, weight, d_x + first * row_bytes);
-        chunk.products[2](loss.d_logits, chunk_x, d_weight);
+        chunk.products[1](loss.d_logits, weight, d_x + first * row_bytes, scratch, stream);
+        chunk.products[2](loss.d_logits, chunk_x, d_weight, scratch, stream);
       }
     }
   };
 }
 
-size_t workspace(const Graph& g, const Node& n) { return layout(g, n).end; }
+template <DeviceKind kind>
+size_t workspace(const Graph& g, const Node& n) {
+  return layout(g, n, kind).end;
+}
 
 std::vector<MatMulShape> products(const Graph& g, const Node& n) {
   std::vector<MatMulShape> all;
@@ -177,10 +200,10 @@ const OpDef kHeadLoss{.name = "head_loss",
                       .text = text,
                       .infer = infer,
                       .grad = grad,
-                      .workspace = workspace,
                       .cost = cost,
                       .products = products,
-                      .cpu = prepare_cpu,
+                      .cpu = {prepare<cpu::cross_entropy>, workspace<DeviceKind::cpu>},
+                      .cuda = {prepare<cuda::cross_entropy>, workspace<DeviceKind::cuda>},
                       .loss = true};
 
 }  // namespace genesis::ops

@@ -47,6 +47,22 @@ Cost elementwise_cost(const Graph& g, const Node& n) {
   return {double(FlopsPerElement) * double(input(g, n, 0).shape.elements()), bytes_touched(g, n)};
 }
 
+// Calls a kernel of either kind of device; the CPU's take no stream.
+template <class Args>
+void start(void (*kernel)(const Args&), const Args& args, Stream) {
+  kernel(args);
+}
+template <class Args>
+void start(void (*kernel)(const Args&, Stream), const Args& args, Stream stream) {
+  kernel(args, stream);
+}
+
+// A prepared call of a kernel.
+template <class Kernel, class Args>
+Run call(Kernel* kernel, const Args& args) {
+  return [kernel, args](Stream stream) { start(kernel, args, stream); };
+}
+
 template <class T>
 T* as(void* p) {
   return static_cast<T*>(p);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "engine/ops/helpers.h"
+#include "engine/ops/product.h"
 #include "engine/passes/differentiate.h"
 #include "kernels/matmul/matmul.h"
 
@@ -55,11 +56,17 @@ void grad(Differentiator& d, NodeId id) {
   if (d.wanted(x)) d.contribute(x, d.append(id, kMatMul, MatMulAttrs{}, {dy, weight}, {d.grad_name(x)})[0]);
 }
 
-Run prepare_cpu(const BoundNode& b) {
-  auto product = std::make_shared<cpu::MatMul>(shape_of(b.graph, b.node));
+Run prepare(const BoundNode& b) {
   const void *x = b.in[0], *w = b.in[1];
-  void* c = b.out.empty() ? b.into[0] : b.out[0];
-  return [product, x, w, c](Stream) { (*product)(x, w, c); };
+  void *c = b.out.empty() ? b.into[0] : b.out[0], *scratch = b.workspace;
+  return [product = prepare_product(shape_of(b.graph, b.node), b.device), x, w, c, scratch](Stream stream) {
+    product(x, w, c, scratch, stream);
+  };
+}
+
+template <DeviceKind kind>
+size_t workspace(const Graph& g, const Node& n) {
+  return product_workspace(shape_of(g, n), kind);
 }
 
 Cost cost(const Graph& g, const Node& n) {
@@ -77,6 +84,7 @@ const OpDef kMatMul{.name = "matmul",
                     .grad = grad,
                     .cost = cost,
                     .products = products,
-                    .cpu = prepare_cpu};
+                    .cpu = {prepare, workspace<DeviceKind::cpu>},
+                    .cuda = {prepare, workspace<DeviceKind::cuda>}};
 
 }  // namespace genesis::ops

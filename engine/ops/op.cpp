@@ -12,8 +12,13 @@ double bytes_touched(const Graph& graph, const Node& node) {
 
 Cost cost_of(const Graph& graph, const Node& node) { return node.op->cost(graph, node); }
 
-size_t workspace_of(const Graph& graph, const Node& node) {
-  return node.op->workspace ? node.op->workspace(graph, node) : 0;
+size_t workspace_of(const Graph& graph, const Node& node, DeviceKind kind) {
+  const DeviceOp& op = node.op->on(kind);
+  return op.workspace ? op.workspace(graph, node) : 0;
+}
+
+size_t constants_of(const Graph& graph, const Node& node) {
+  return node.op->constants ? node.op->constants(graph, node) : 0;
 }
 
 std::vector<MatMulShape> products_of(const Graph& graph, const Node& node) {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/device/device.h"
 #include "engine/graph/graph.h"
 #include "kernels/common/error.h"
 #include "kernels/common/stream.h"
@@ -41,12 +42,21 @@ struct Cost {
   double again_flops = 0;     // what an earlier node has computed and nobody kept
 };
 
-// A node whose storage is known.
+// A node whose device and storage are known.
 struct BoundNode {
   const Graph& graph;
   const Node& node;
+  Device& device;
   std::vector<void*> in, out, into;  // device addresses, null for kNone
   void* workspace = nullptr;
+  void* constants = nullptr;
+
+  // Writes the node's constants, a table of theirs, and returns its address on the device.
+  template <class T>
+  const T* upload(const std::vector<T>& table) const {
+    device.copy_in(constants, table.data(), table.size() * sizeof(T));
+    return static_cast<const T*>(constants);
+  }
 
   const Value& in_value(size_t i) const { return graph.value(node.in[i]); }
   const Value& out_value(size_t i) const { return graph.value(node.out[i]); }
@@ -61,6 +71,13 @@ struct BoundNode {
 using Run = std::function<void(Stream)>;
 using Prepare = Run (*)(const BoundNode&);
 
+// An op on one kind of device.
+struct DeviceOp {
+  Prepare prepare = nullptr;
+  // Bytes of scratch memory while the node runs, which start at a multiple of 256. Null: none.
+  size_t (*workspace)(const Graph&, const Node&) = nullptr;
+};
+
 struct OpDef {
   const char* name;
   // The attributes, for people. Null: there are none.
@@ -69,13 +86,14 @@ struct OpDef {
   std::vector<ValueType> (*infer)(const Graph&, const Node&);
   // Appends nodes that add this node's contribution to its inputs' gradients. Null: not differentiable.
   void (*grad)(Differentiator&, NodeId) = nullptr;
-  // Bytes of scratch memory while the node runs. Null: none.
-  size_t (*workspace)(const Graph&, const Node&) = nullptr;
   Cost (*cost)(const Graph&, const Node&);
   // The matrix products inside, in the order in which they run. Null: none.
   std::vector<MatMulShape> (*products)(const Graph&, const Node&) = nullptr;
-  Prepare cpu = nullptr;
-  Prepare cuda = nullptr;
+  // Bytes of tables that prepare writes and the kernels read, which live as long as what was prepared. Null:
+  // none.
+  size_t (*constants)(const Graph&, const Node&) = nullptr;
+  DeviceOp cpu = {};
+  DeviceOp cuda = {};
   // The backward pass starts here: the node makes its input's gradient in the forward pass.
   bool loss = false;
   // The output that takes the storage of input 0. kNone: none does.
@@ -87,11 +105,14 @@ struct OpDef {
   // the same bits: a value that need neither be kept nor replayed. kNone if the backward node is not the
   // forward's. Null: there is no such output.
   ValueId (*given_again)(const Node& forward, const Node& backward) = nullptr;
+
+  const DeviceOp& on(DeviceKind kind) const { return kind == DeviceKind::cpu ? cpu : cuda; }
 };
 
 // Arithmetic and memory traffic of a node.
 Cost cost_of(const Graph& graph, const Node& node);
-size_t workspace_of(const Graph& graph, const Node& node);
+size_t workspace_of(const Graph& graph, const Node& node, DeviceKind kind);
+size_t constants_of(const Graph& graph, const Node& node);
 std::vector<MatMulShape> products_of(const Graph& graph, const Node& node);
 
 // Bytes of a node's inputs, outputs and accumulated values, each once (accumulated ones twice).

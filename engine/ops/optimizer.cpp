@@ -34,29 +34,30 @@ std::vector<GradTensor> gradients(const Graph& g, const Node& n) {
   return tensors;
 }
 
-Run prepare_norm_cpu(const BoundNode& b) {
+template <auto launch>
+Run prepare_norm(const BoundNode& b) {
   auto tensors = gradients(b.graph, b.node);
   GradNorm a;
   for (size_t i = 0; i < tensors.size(); ++i) {
     tensors[i].grad = as<float>(b.in[i + 1]);
     a.elements += tensors[i].n;
   }
+  a.tensors = b.upload(tensors);
   a.count = int64_t(tensors.size());
   a.max_norm = b.attrs<GradNormAttrs>().max_norm;
   a.loss_and_count = as<float>(b.in[0]);
   a.norm_and_scale = as<float>(b.into[0]);
   a.workspace = b.workspace;
-  return [a, tensors](Stream) {
-    GradNorm call = a;
-    call.tensors = tensors.data();
-    cpu::grad_norm(call);
-  };
+  return call(launch, a);
 }
 
+template <auto workspace>
 size_t workspace_norm(const Graph& g, const Node& n) {
   const auto tensors = gradients(g, n);
-  return cpu::grad_norm_workspace(tensors.data(), int64_t(tensors.size()));
+  return workspace(tensors.data(), int64_t(tensors.size()));
 }
+
+size_t constants_norm(const Graph&, const Node& n) { return (n.in.size() - 1) * sizeof(GradTensor); }
 
 Cost cost_norm(const Graph& g, const Node& n) {
   const double bytes = bytes_touched(g, n);
@@ -78,7 +79,8 @@ std::vector<ValueType> infer_adamw(const Graph& g, const Node& n) {
   return {};
 }
 
-Run prepare_adamw_cpu(const BoundNode& b) {
+template <auto launch>
+Run prepare_adamw(const BoundNode& b) {
   const auto& attrs = b.attrs<AdamWAttrs>();
   const size_t count = b.in.size() - 2;
   std::vector<AdamWTensor> tensors(count);
@@ -94,18 +96,17 @@ Run prepare_adamw_cpu(const BoundNode& b) {
     t.weight_decay = attrs.weight_decay[i];
     a.elements += t.n;
   }
+  a.tensors = b.upload(tensors);
   a.count = int64_t(count);
   a.beta1 = attrs.beta1;
   a.beta2 = attrs.beta2;
   a.eps = attrs.eps;
   a.step = as<AdamWStep>(b.in[0]);
   a.norm_and_scale = as<float>(b.in[1]);
-  return [a, tensors](Stream) {
-    AdamW call = a;
-    call.tensors = tensors.data();
-    cpu::adamw(call);
-  };
+  return call(launch, a);
 }
+
+size_t constants_adamw(const Graph&, const Node& n) { return (n.in.size() - 2) * sizeof(AdamWTensor); }
 
 Cost cost_adamw(const Graph& g, const Node& n) {
   double elements = 0;
@@ -122,10 +123,16 @@ Cost cost_adamw(const Graph& g, const Node& n) {
 const OpDef kGradNorm{.name = "grad_norm",
                       .text = text_norm,
                       .infer = infer_norm,
-                      .workspace = workspace_norm,
                       .cost = cost_norm,
-                      .cpu = prepare_norm_cpu};
-const OpDef kAdamW{
-    .name = "adamw", .text = text_adamw, .infer = infer_adamw, .cost = cost_adamw, .cpu = prepare_adamw_cpu};
+                      .constants = constants_norm,
+                      .cpu = {prepare_norm<cpu::grad_norm>, workspace_norm<cpu::grad_norm_workspace>},
+                      .cuda = {prepare_norm<cuda::grad_norm>, workspace_norm<cuda::grad_norm_workspace>}};
+const OpDef kAdamW{.name = "adamw",
+                   .text = text_adamw,
+                   .infer = infer_adamw,
+                   .cost = cost_adamw,
+                   .constants = constants_adamw,
+                   .cpu = {prepare_adamw<cpu::adamw>},
+                   .cuda = {prepare_adamw<cuda::adamw>}};
 
 }  // namespace genesis::ops

@@ -34,7 +34,8 @@ void grad(Differentiator& d, NodeId id) {
   }
 }
 
-Run prepare_cpu(const BoundNode& b) {
+template <auto launch>
+Run prepare(const BoundNode& b) {
   RmsNormForward a;
   a.rows = b.in_value(0).shape[0];
   a.D = b.in_value(0).shape[1];
@@ -46,7 +47,7 @@ Run prepare_cpu(const BoundNode& b) {
   a.h = b.out[0];
   a.y = b.out[1];
   a.rstd = as<float>(b.out[2]);
-  return [a](Stream) { cpu::rmsnorm_forward(a); };
+  return call(launch, a);
 }
 
 // y and rstd follow from a kept h alone, with the same bits.
@@ -72,7 +73,8 @@ std::vector<ValueType> infer_backward(const Graph& g, const Node& n) {
   return {type_of(h), type_of(dy)};
 }
 
-Run prepare_backward_cpu(const BoundNode& b) {
+template <auto launch>
+Run prepare_backward(const BoundNode& b) {
   RmsNormBackward a;
   a.rows = b.in_value(0).shape[0];
   a.D = b.in_value(0).shape[1];
@@ -86,12 +88,13 @@ Run prepare_backward_cpu(const BoundNode& b) {
   a.y = b.out[1];
   a.d_weight = as<float>(b.into[0]);
   a.workspace = b.workspace;
-  return [a](Stream) { cpu::rmsnorm_backward(a); };
+  return call(launch, a);
 }
 
+template <auto workspace>
 size_t workspace_backward(const Graph& g, const Node& n) {
   const Shape& s = input(g, n, 0).shape;
-  return cpu::rmsnorm_backward_workspace(s[0], s[1]);
+  return workspace(s[0], s[1]);
 }
 
 }  // namespace
@@ -101,15 +104,17 @@ const OpDef kRmsNorm{.name = "rmsnorm",
                      .infer = infer,
                      .grad = grad,
                      .cost = elementwise_cost<5>,
-                     .cpu = prepare_cpu,
+                     .cpu = {prepare<cpu::rmsnorm_forward>},
+                     .cuda = {prepare<cuda::rmsnorm_forward>},
                      .replay_from = replay_from,
                      .given_again = given_again};
-const OpDef kRmsNormBackward{.name = "rmsnorm_backward",
-                             .text = text,
-                             .infer = infer_backward,
-                             .workspace = workspace_backward,
-                             .cost = elementwise_cost<10>,
-                             .cpu = prepare_backward_cpu,
-                             .in_place = 1};
+const OpDef kRmsNormBackward{
+    .name = "rmsnorm_backward",
+    .text = text,
+    .infer = infer_backward,
+    .cost = elementwise_cost<10>,
+    .cpu = {prepare_backward<cpu::rmsnorm_backward>, workspace_backward<cpu::rmsnorm_backward_workspace>},
+    .cuda = {prepare_backward<cuda::rmsnorm_backward>, workspace_backward<cuda::rmsnorm_backward_workspace>},
+    .in_place = 1};
 
 }  // namespace genesis::ops

@@ -33,7 +33,8 @@ void grad(Differentiator& d, NodeId id) {
   d.contribute(n.in[0], d.append(id, kRope, attrs, {d.grad(n.out[0]), n.in[1]}, {d.grad_name(n.in[0])})[0]);
 }
 
-Run prepare_cpu(const BoundNode& b) {
+template <auto launch>
+Run prepare(const BoundNode& b) {
   const auto& attrs = b.attrs<RopeAttrs>();
   Rope a;
   a.rows = b.in_value(0).shape[0];
@@ -46,7 +47,7 @@ Run prepare_cpu(const BoundNode& b) {
   a.theta = attrs.theta;
   a.positions = as<int32_t>(b.in[1]);
   a.qkv = b.out[0];
-  return [a](Stream) { cpu::rope(a); };
+  return call(launch, a);
 }
 
 // The values are left alone.
@@ -65,7 +66,8 @@ const OpDef kRope{.name = "rope",
                   .infer = infer,
                   .grad = grad,
                   .cost = cost,
-                  .cpu = prepare_cpu,
+                  .cpu = {prepare<cpu::rope>},
+                  .cuda = {prepare<cuda::rope>},
                   .in_place = 0};
 
 }  // namespace genesis::ops

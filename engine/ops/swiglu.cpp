@@ -31,7 +31,8 @@ ValueId given_again(const Node& forward, const Node& backward) {
   return backward.op == &kSwiGluBackward && backward.in[1] == forward.in[0] ? forward.out[0] : kNone;
 }
 
-Run prepare_cpu(const BoundNode& b) {
+template <auto launch>
+Run prepare(const BoundNode& b) {
   SwiGluForward a;
   a.rows = b.out_value(0).shape[0];
   a.F = b.out_value(0).shape[1];
@@ -39,7 +40,7 @@ Run prepare_cpu(const BoundNode& b) {
   a.clamp = b.attrs<SwiGluAttrs>().clamp;
   a.gate_up = b.in[0];
   a.y = b.out[0];
-  return [a](Stream) { cpu::swiglu_forward(a); };
+  return call(launch, a);
 }
 
 // in: dy [rows, F], gate_up [rows, 2F] -> d_gate_up, y again in place of dy
@@ -50,7 +51,8 @@ std::vector<ValueType> infer_backward(const Graph& g, const Node& n) {
   return {type_of(x), type_of(dy)};
 }
 
-Run prepare_backward_cpu(const BoundNode& b) {
+template <auto launch>
+Run prepare_backward(const BoundNode& b) {
   SwiGluBackward a;
   a.rows = b.in_value(0).shape[0];
   a.F = b.in_value(0).shape[1];
@@ -60,7 +62,7 @@ Run prepare_backward_cpu(const BoundNode& b) {
   a.gate_up = b.in[1];
   a.d_gate_up = b.out[0];
   a.y = b.out[1];
-  return [a](Stream) { cpu::swiglu_backward(a); };
+  return call(launch, a);
 }
 
 }  // namespace
@@ -70,13 +72,15 @@ const OpDef kSwiGlu{.name = "swiglu",
                     .infer = infer,
                     .grad = grad,
                     .cost = elementwise_cost<5>,
-                    .cpu = prepare_cpu,
+                    .cpu = {prepare<cpu::swiglu_forward>},
+                    .cuda = {prepare<cuda::swiglu_forward>},
                     .given_again = given_again};
 const OpDef kSwiGluBackward{.name = "swiglu_backward",
                             .text = text,
                             .infer = infer_backward,
                             .cost = elementwise_cost<12>,
-                            .cpu = prepare_backward_cpu,
+                            .cpu = {prepare_backward<cpu::swiglu_backward>},
+                            .cuda = {prepare_backward<cuda::swiglu_backward>},
                             .in_place = 1};
 
 }  // namespace genesis::ops

@@ -28,7 +28,9 @@ void find_lives(const Graph& graph, MemoryPlan& plan) {
       if (id != kNone && graph.value(id).role == Role::activation)
         plan.values[size_t(graph.storage_of(id))].last = i;
     }
-    plan.workspaces[size_t(i)] = {0, aligned(workspace_of(graph, node)), i, i};
+    plan.workspaces[size_t(i)] = {0, aligned(workspace_of(graph, node, plan.device)), i, i};
+    plan.constants.push_back(plan.constant_bytes);
+    plan.constant_bytes += aligned(constants_of(graph, node));
   }
 }
 
@@ -56,8 +58,9 @@ size_t most_live(const std::vector<Placement*>& all, size_t nodes) {
 
 }  // namespace
 
-MemoryPlan plan_memory(const Graph& graph) {
+MemoryPlan plan_memory(const Graph& graph, DeviceKind device) {
   MemoryPlan plan;
+  plan.device = device;
   find_lives(graph, plan);
   std::vector<Placement*> all;
   for (Placement& p : plan.values) {
@@ -126,11 +129,18 @@ void check_memory_plan(const Graph& graph, const MemoryPlan& plan) {
       fail(name, "does not fit");
     bytes.take(p.offset, p.offset + size, owner);
   };
+  size_t constants_end = 0;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
+    if (const size_t size = constants_of(graph, node)) {
+      const size_t begin = plan.constants[i];
+      if (begin < constants_end || begin + size > plan.constant_bytes) fail("constants", "does not fit");
+      constants_end = begin + size;
+    }
     // A workspace is scratch for this node alone: whatever was there is gone, and nothing owns it afterwards.
     const int scratch = -1 - int(i);
-    if (const size_t size = workspace_of(graph, node)) take("workspace", plan.workspaces[i], size, scratch);
+    const size_t workspace = workspace_of(graph, node, plan.device);
+    if (workspace > 0) take("workspace", plan.workspaces[i], workspace, scratch);
     for (ValueId id : node.out) {
       if (id == kNone || graph.value(id).role != Role::activation) continue;
       const Value& v = graph.value(id);
@@ -147,10 +157,9 @@ void check_memory_plan(const Graph& graph, const MemoryPlan& plan) {
     };
     for (ValueId id : node.in) whole(id);
     for (ValueId id : node.out) whole(id);
-    if (const size_t size = workspace_of(graph, node)) {
-      const Placement& p = plan.workspaces[i];
-      if (!bytes.owns(p.offset, p.offset + size, scratch))
-        fail("workspace", "overlaps an output of its node");
+    const size_t at = plan.workspaces[i].offset;
+    if (workspace > 0 && !bytes.owns(at, at + workspace, scratch)) {
+      fail("workspace", "overlaps an output of its node");
     }
   }
 }

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "engine/device/device.h"
 #include "engine/graph/graph.h"
 
 namespace genesis {
@@ -17,15 +18,19 @@ struct Placement {
 };
 
 struct MemoryPlan {
+  DeviceKind device = DeviceKind::cpu;
   size_t bytes = 0;                   // of the arena
   size_t live_bytes = 0;              // the most that is live at one node: no plan can be smaller
   std::vector<Placement> values;      // by value id; bytes = 0 for what is not in the arena
   std::vector<Placement> workspaces;  // by node id; bytes = 0 for nodes without one
+  // Beside the arena, and as long as the graph can run: the nodes' constants.
+  size_t constant_bytes = 0;
+  std::vector<size_t> constants;  // by node id: bytes from their start
 };
 
 // Values whose lives overlap never share a byte. Largest first, each at the lowest offset that is free during
-// its life.
-MemoryPlan plan_memory(const Graph& graph);
+// its life. A plan for the CPU is for thread_count() threads; one for a GPU depends on the graph alone.
+MemoryPlan plan_memory(const Graph& graph, DeviceKind device);
 
 // Proves a plan against the graph anew, sharing no code with plan_memory: replays the nodes in order over a
 // map from bytes to the value that owns them, and throws Error if a value is read after another has taken any

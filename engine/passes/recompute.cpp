@@ -298,8 +298,8 @@ std::vector<ValueId> order_of_giving_up(const Forward& forward, const ValueSet& 
   return order;
 }
 
-ValueSet keep_for_budget(const Forward& forward, const ValueSet& all, size_t budget) {
-  const auto arena = [&](const ValueSet& kept) { return plan_memory(rewrite(forward, kept)).bytes; };
+ValueSet keep_for_budget(const Forward& forward, const ValueSet& all, DeviceKind device, size_t budget) {
+  const auto arena = [&](const ValueSet& kept) { return plan_memory(rewrite(forward, kept), device).bytes; };
   if (arena(all) <= budget) return all;
   const std::vector<ValueId> order = order_of_giving_up(forward, all);
   const auto kept_after = [&](size_t given_up) {
@@ -323,7 +323,7 @@ ValueSet keep_for_budget(const Forward& forward, const ValueSet& all, size_t bud
 
 }  // namespace
 
-RecomputePlan recompute(Graph& graph, RecomputePolicy policy, size_t budget) {
+RecomputePlan recompute(Graph& graph, RecomputePolicy policy, DeviceKind device, size_t budget) {
   const Forward forward(graph);
   const ValueSet all(forward.saved.begin(), forward.saved.end());
   ValueSet kept = all;
@@ -331,7 +331,7 @@ RecomputePlan recompute(Graph& graph, RecomputePolicy policy, size_t budget) {
     std::erase_if(kept,
                   [&](ValueId id) { return forward.execution(id) != kNone && !forward.is_block_input(id); });
   } else if (policy == RecomputePolicy::automatic) {
-    kept = keep_for_budget(forward, all, budget);
+    kept = keep_for_budget(forward, all, device, budget);
   }
   RecomputePlan plan;
   for (ValueId id : forward.saved) (kept.count(id) ? plan.kept : plan.recomputed).push_back(id);

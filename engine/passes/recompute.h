@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "engine/device/device.h"
 #include "engine/graph/graph.h"
 
 namespace genesis {
@@ -21,9 +22,9 @@ struct RecomputePlan {
 // before their first use.
 //   none       everything is kept
 //   block      inside the executions of layers only their inputs are kept
-//   automatic  as much is kept as lets the arena of activations fit in `budget` bytes: what costs the
+//   automatic  as much is kept as lets the arena of activations fit in `budget` bytes of the device: what costs the
 //              least time a byte is given up first. Throws Error if even the smallest plan does not
 //              fit.
-RecomputePlan recompute(Graph& graph, RecomputePolicy policy, size_t budget = 0);
+RecomputePlan recompute(Graph& graph, RecomputePolicy policy, DeviceKind device, size_t budget = 0);
 
 }  // namespace genesis

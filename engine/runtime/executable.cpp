@@ -1,7 +1,5 @@
 #include "engine/runtime/executable.h"
 
-#include <fmt/format.h>
-
 #include <chrono>
 
 #include "kernels/common/error.h"
@@ -9,22 +7,19 @@
 namespace genesis {
 
 Executable::Executable(Graph graph, Storage& storage)
-    : graph_(std::move(graph)), storage_(storage), memory_(plan_memory(graph_)) {
+    : graph_(std::move(graph)), storage_(storage), memory_(plan_memory(graph_, storage.device().kind())) {
   verify(graph_);
   check_memory_plan(graph_, memory_);
   for (const Value& v : graph_.values) {
     if (v.role != Role::activation) storage_.bind(v);
   }
-  for (const Node& node : graph_.nodes) prepare_of(node);  // throws
   storage_.reserve_arena(memory_.bytes);
+  if (memory_.constant_bytes > 0) constants_ = DeviceBuffer(storage_.device(), memory_.constant_bytes);
 }
 
 Prepare Executable::prepare_of(const Node& node) const {
-  const OpDef& def = *node.op;
-  const bool on_cpu = storage_.device().kind() == DeviceKind::cpu;
-  const Prepare prepare = on_cpu ? def.cpu : def.cuda;
-  check(prepare != nullptr,
-        fmt::format("the op '{}' does not run on {} yet", def.name, on_cpu ? "the CPU" : "a GPU"));
+  const Prepare prepare = node.op->on(memory_.device).prepare;
+  require(prepare != nullptr, "every op runs on every kind of device");
   return prepare;
 }
 
@@ -47,8 +42,14 @@ void Executable::prepare() {
     const Node& node = graph_.nodes[i];
     const Placement& scratch = memory_.workspaces[i];
     void* workspace = scratch.bytes ? static_cast<char*>(arena_) + scratch.offset : nullptr;
-    const BoundNode bound{graph_,   node, addresses(node.in), addresses(node.out), addresses(node.into),
-                          workspace};
+    const BoundNode bound{.graph = graph_,
+                          .node = node,
+                          .device = storage_.device(),
+                          .in = addresses(node.in),
+                          .out = addresses(node.out),
+                          .into = addresses(node.into),
+                          .workspace = workspace,
+                          .constants = static_cast<char*>(constants_.data()) + memory_.constants[i]};
     steps_[size_t(node.phase)].push_back({prepare_of(node)(bound), NodeId(i), node.lane});
   }
 }

@@ -14,7 +14,7 @@ namespace genesis {
 class Executable {
  public:
   // Plans memory, has the plan checked, binds the graph's persistent values to the storage and makes room for
-  // the activations. Throws Error when the device cannot run one of the ops.
+  // the activations.
   Executable(Graph graph, Storage& storage);
 
   // Runs the nodes of one phase, in order. The arena may have moved since the last run: steps are prepared
@@ -42,6 +42,7 @@ class Executable {
   Graph graph_;
   Storage& storage_;
   MemoryPlan memory_;
+  DeviceBuffer constants_;
   std::array<std::vector<Step>, 3> steps_;  // by phase
   void* arena_ = nullptr;                   // where the steps were prepared for
   std::vector<double> seconds_;             // empty: not timed

@@ -150,7 +150,7 @@ TEST_CASE("ops: each has a name of its own and what no op can do without") {
   for (const OpDef* op : all_ops()) {
     CHECK(op->infer != nullptr);
     CHECK(op->cost != nullptr);
-    CHECK(op->cpu != nullptr);
+    for (const DeviceKind kind : {DeviceKind::cpu, DeviceKind::cuda}) CHECK(op->on(kind).prepare != nullptr);
     for (const std::string& other : names) CHECK(other != op->name);
     names.push_back(op->name);
   }

@@ -3,10 +3,16 @@
 #include <map>
 #include <random>
 
+#include "engine/ops/attention.h"
 #include "engine/ops/elementwise.h"
 #include "engine/ops/head_loss.h"
+#include "engine/ops/matmul.h"
 #include "engine/ops/rmsnorm.h"
 #include "engine/passes/differentiate.h"
+#include "kernels/adamw/adamw.h"
+#include "kernels/common/parallel.h"
+#include "kernels/grad_norm/grad_norm.h"
+#include "optim/adamw.h"
 #include "tests/engine/small_graph.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
@@ -34,7 +40,7 @@ std::vector<Use> uses_of(const Graph& graph, MemoryPlan& plan) {
   std::vector<Use> uses;
   for (int i = 0; i < int(graph.nodes.size()); ++i) {
     const Node& node = graph.nodes[size_t(i)];
-    if (const size_t bytes = workspace_of(graph, node)) {
+    if (const size_t bytes = workspace_of(graph, node, plan.device)) {
       uses.push_back({"workspace " + std::to_string(i), &plan.workspaces[size_t(i)], bytes, i, i});
     }
     for (const auto* ids : {&node.in, &node.out}) {
@@ -145,7 +151,7 @@ TEST_CASE("plan_memory: on random graphs no two values that live together share 
   for (uint64_t seed = 0; seed < 200; ++seed) {
     INFO("seed " << seed);
     const Graph graph = random_graph(seed);
-    MemoryPlan plan = plan_memory(graph);
+    MemoryPlan plan = plan_memory(graph, DeviceKind::cpu);
     const std::vector<Use> uses = uses_of(graph, plan);
     REQUIRE(overlap(uses) == "");
     REQUIRE(message_of([&] { check_memory_plan(graph, plan); }) == "");
@@ -173,7 +179,7 @@ TEST_CASE("plan_memory: the checker finds a planted overlap exactly when there i
   int found = 0, sound = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {
     const Graph graph = random_graph(seed);
-    const MemoryPlan plan = plan_memory(graph);
+    const MemoryPlan plan = plan_memory(graph, DeviceKind::cpu);
     std::mt19937_64 random(seed);
     for (int fault = 0; fault < 30; ++fault) {
       MemoryPlan broken = plan;
@@ -205,7 +211,7 @@ TEST_CASE("plan_memory: the checker finds a planted overlap exactly when there i
 TEST_CASE("plan_memory: the checker finds blocks that are too small, outside or misplaced") {
   SmallGraph g;
   differentiate(g.graph);
-  const MemoryPlan plan = plan_memory(g.graph);
+  const MemoryPlan plan = plan_memory(g.graph, DeviceKind::cpu);
   const ValueId v = g.graph.at("layers.0.ffn_norm.h");
   REQUIRE(message_of([&] { check_memory_plan(g.graph, plan); }) == "");
   const auto after = [&](const auto& damage) {
@@ -221,11 +227,50 @@ TEST_CASE("plan_memory: the checker finds blocks that are too small, outside or 
   CHECK(lacks(after([&](MemoryPlan& p) { p.bytes -= kArenaAlign; }), "does not fit") == "");
 }
 
+TEST_CASE("plan_memory: constants are planned beside the arena, and may not overlap") {
+  SmallGraph g;
+  differentiate(g.graph);
+  append_adamw(g.graph, g.loss_and_count, {});
+  const MemoryPlan plan = plan_memory(g.graph, DeviceKind::cpu);
+  CHECK(plan.constant_bytes >= 8 * (sizeof(AdamWTensor) + sizeof(GradTensor)));
+  MemoryPlan broken = plan;
+  broken.constants.back() = 0;  // AdamW's, where the norm's are
+  CHECK(message_of([&] { check_memory_plan(g.graph, broken); }) == "memory plan: 'constants' does not fit");
+  broken = plan;
+  broken.constant_bytes -= kArenaAlign;
+  CHECK(message_of([&] { check_memory_plan(g.graph, broken); }) == "memory plan: 'constants' does not fit");
+}
+
+TEST_CASE("plan_memory: a GPU's plan depends on the graph alone, and has what its kernels ask for") {
+  SmallGraph g(2, 300);
+  differentiate(g.graph);
+  append_adamw(g.graph, g.loss_and_count, {});
+  const int threads = thread_count();
+  set_thread_count(1);
+  const MemoryPlan one = plan_memory(g.graph, DeviceKind::cuda),
+                   on_cpu = plan_memory(g.graph, DeviceKind::cpu);
+  set_thread_count(7);
+  const MemoryPlan seven = plan_memory(g.graph, DeviceKind::cuda);
+  CHECK(plan_memory(g.graph, DeviceKind::cpu).bytes > on_cpu.bytes);
+  set_thread_count(threads);
+  CHECK(one.bytes == seven.bytes);
+  CHECK(message_of([&] { check_memory_plan(g.graph, one); }) == "");
+  for (size_t i = 0; i < g.graph.nodes.size(); ++i) {
+    const Node& n = g.graph.nodes[i];
+    CHECK(one.workspaces[i].bytes == seven.workspaces[i].bytes);
+    if (n.op == &ops::kMatMul) CHECK(one.workspaces[i].bytes == cuda::kMatMulWorkspace);
+    if (n.op == &ops::kHeadLoss) CHECK(one.workspaces[i].bytes > cuda::kMatMulWorkspace);
+    if (n.op != &ops::kAttentionBackward) continue;
+    // Each of the two query heads' parts of dk and dv of the one key head, in fp32.
+    CHECK(one.workspaces[i].bytes > 2 * 300 * 2 * 8 * sizeof(float));
+  }
+}
+
 TEST_CASE("plan_memory: a workspace is planned, and may not cover its node's own values") {
   SmallGraph g;
-  const MemoryPlan plan = plan_memory(g.graph);
+  const MemoryPlan plan = plan_memory(g.graph, DeviceKind::cpu);
   for (size_t i = 0; i < g.graph.nodes.size(); ++i) {
-    CHECK((plan.workspaces[i].bytes > 0) == (workspace_of(g.graph, g.graph.nodes[i]) > 0));
+    CHECK((plan.workspaces[i].bytes > 0) == (workspace_of(g.graph, g.graph.nodes[i], DeviceKind::cpu) > 0));
   }
   const Node& loss = g.graph.nodes.back();
   REQUIRE(loss.op == &ops::kHeadLoss);
@@ -236,7 +281,7 @@ TEST_CASE("plan_memory: a workspace is planned, and may not cover its node's own
         "memory plan: 'norm' has lost its bytes to another value while it is in use");
 
   differentiate(g.graph);
-  broken = plan_memory(g.graph);
+  broken = plan_memory(g.graph, DeviceKind::cpu);
   for (size_t i = 0; i < g.graph.nodes.size(); ++i) {
     if (g.graph.nodes[i].op != &ops::kHeadLoss) continue;
     broken.workspaces[i].offset = broken.values[size_t(g.graph.nodes[i].out[0])].offset;

@@ -42,8 +42,8 @@ struct Outcome {
 
 Outcome run(RecomputePolicy policy, size_t budget = 0) {
   Outcome o{trained_graph(), {}, 0};
-  o.plan = recompute(o.graph, policy, budget);
-  const MemoryPlan memory = plan_memory(o.graph);
+  o.plan = recompute(o.graph, policy, DeviceKind::cpu, budget);
+  const MemoryPlan memory = plan_memory(o.graph, DeviceKind::cpu);
   check_memory_plan(o.graph, memory);
   o.arena = memory.bytes;
   return o;
@@ -146,12 +146,12 @@ TEST_CASE("recompute: a value that something else needs first is replayed, not w
   copy.out = {
       graph.add_value({"twice", graph.value(copy.in[0]).shape, DType::bf16, Role::activation, kNone})};
   graph.nodes.insert(product, copy);
-  recompute(graph, RecomputePolicy::block);
+  recompute(graph, RecomputePolicy::block, DeviceKind::cpu);
   for (const Node& n : graph.nodes) {
     if (n.op != &ops::kSwiGluBackward) continue;
     CHECK((n.out[1] == kNone) == (n.execution == 1));
   }
-  CHECK(plan_memory(graph).bytes > 0);
+  CHECK(plan_memory(graph, DeviceKind::cpu).bytes > 0);
 }
 
 TEST_CASE("recompute: a norm whose sum was kept starts from it") {
@@ -214,7 +214,7 @@ TEST_CASE("recompute: a budget below the least says how much is needed") {
   const Outcome block = run(RecomputePolicy::block);
   Graph graph = trained_graph();
   const std::string message =
-      message_of([&] { recompute(graph, RecomputePolicy::automatic, size_t(1) << 10); });
+      message_of([&] { recompute(graph, RecomputePolicy::automatic, DeviceKind::cpu, size_t(1) << 10); });
   CHECK(lacks(message, "train.memory_budget leaves 0.0 MiB for activations") == "");
   char least[64];
   std::snprintf(least, sizeof least, "they need %.1f MiB", double(block.arena) / (1 << 20));

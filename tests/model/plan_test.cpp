@@ -22,15 +22,16 @@ struct Planned {
   MemoryPlan memory;
 };
 
-Planned plan(const std::string& config, RecomputePolicy policy, size_t budget = 0) {
+Planned plan(const std::string& config, RecomputePolicy policy, size_t budget = 0,
+             DeviceKind device = DeviceKind::cpu) {
   const Config c = load_config(GENESIS_SOURCE_DIR "/configs/" + config + ".yaml");
   const BatchShape shape{c.train.micro_batch, c.data.sequence_length, c.data.document_mask};
   Planned p;
   p.graph = build_loss_graph(c.model, shape, DType::bf16, trained_recurrence(c.model));
   differentiate(p.graph);
   append_adamw(p.graph, p.graph.at(kLossAndCount), {});
-  p.recomputed = recompute(p.graph, policy, budget);
-  p.memory = plan_memory(p.graph);
+  p.recomputed = recompute(p.graph, policy, device, budget);
+  p.memory = plan_memory(p.graph, device);
   check_memory_plan(p.graph, p.memory);
   return p;
 }

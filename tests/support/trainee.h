@@ -36,7 +36,7 @@ class Trainee {
     Graph graph = build_loss_graph(model, shape, options.dtype, recurrence);
     differentiate(graph);
     append_adamw(graph, graph.at(kLossAndCount), options.adamw);
-    plan_ = recompute(graph, options.recompute, options.budget);
+    plan_ = recompute(graph, options.recompute, device_->kind(), options.budget);
     executable_ = std::make_unique<Executable>(std::move(graph), storage_);
   }
 
