@@ -13,6 +13,7 @@
 #include "io/utf8.h"
 #include "kernels/common/error.h"
 #include "model/decoder.h"
+#include "model/executions.h"
 
 using namespace genesis;
 

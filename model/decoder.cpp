@@ -7,6 +7,7 @@
 #include "engine/ops/elementwise.h"
 #include "engine/ops/matmul.h"
 #include "model/executions.h"
+#include "model/parameters.h"
 
 namespace genesis {
 namespace {
@@ -21,20 +22,17 @@ struct Weights {
 };
 
 Weights declare_weights(Builder& b, const Config::Model& m, DType dtype) {
-  const int64_t D = m.hidden_size, Q = m.heads * m.head_size, KV = m.kv_heads * m.head_size, F = m.ffn_size;
-  const auto weight = [&](const std::string& name, Shape shape) {
-    return b.persistent(name + ".weight", shape, dtype, Role::parameter);
-  };
+  for (const Parameter& p : parameters(m)) b.persistent(p.name, p.shape, dtype, Role::parameter);
+  const auto weight = [&](const std::string& name) { return b.graph().at(name + ".weight"); };
   Weights w;
-  w.embed = weight("embed", {m.vocab_size, D});
+  w.embed = weight("embed");
   for (int64_t i = 0; i < m.layers; ++i) {
     const std::string p = "layers." + std::to_string(i) + ".";
-    w.layers.push_back({weight(p + "attn_norm", {D}), weight(p + "attn.qkv", {Q + 2 * KV, D}),
-                        weight(p + "attn.out", {D, Q}), weight(p + "ffn_norm", {D}),
-                        weight(p + "ffn.gate_up", {2 * F, D}), weight(p + "ffn.down", {D, F})});
+    w.layers.push_back({weight(p + "attn_norm"), weight(p + "attn.qkv"), weight(p + "attn.out"),
+                        weight(p + "ffn_norm"), weight(p + "ffn.gate_up"), weight(p + "ffn.down")});
   }
-  w.norm = weight("norm", {D});
-  w.head = m.tie_embeddings ? w.embed : weight("head", {m.vocab_size, D});
+  w.norm = weight("norm");
+  w.head = m.tie_embeddings ? w.embed : weight("head");
   return w;
 }
 
@@ -138,16 +136,5 @@ Graph build_generation_graph(const Config::Model& m, int64_t n, int64_t T_max, D
 }
 
 std::string for_count(const char* name, int64_t n) { return std::string(name) + "." + std::to_string(n); }
-
-int64_t trained_recurrence(const Config::Model& m) { return m.recurrence.core > 0 ? m.recurrence.steps : 1; }
-
-int64_t parameter_count(const Config::Model& m) {
-  Graph graph;
-  Builder b(graph);
-  declare_weights(b, m, DType::bf16);
-  int64_t count = 0;
-  for (ValueId id : graph.with_role(Role::parameter)) count += graph.value(id).shape.elements();
-  return count;
-}
 
 }  // namespace genesis

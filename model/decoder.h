@@ -1,12 +1,7 @@
 // Llama-style decoder-only models as graphs (Touvron et al. 2023, arXiv:2302.13971): pre-norm blocks,
 // RMSNorm, rotary positions, grouped-query attention, SwiGLU, no biases. Dense and depth-recurrent models
 // differ in their list of executions alone.
-//
-// Parameters, by name (linear weights are [out, in], as in the checkpoint):
-//   embed.weight [V, D]; head.weight [V, D] unless tied; norm.weight [D]; and for each stored layer i
-//   layers.i.attn_norm.weight [D]       layers.i.attn.qkv.weight [(H + 2 KV) K, D]
-//   layers.i.attn.out.weight [D, H K]   layers.i.ffn_norm.weight [D]
-//   layers.i.ffn.gate_up.weight [2 F, D]   layers.i.ffn.down.weight [D, F]
+// Their parameters: model/parameters.h.
 #pragma once
 
 #include "engine/graph/graph.h"
@@ -37,11 +32,5 @@ Graph build_loss_graph(const Config::Model& model, const BatchShape& batch, DTyp
 // execution.
 Graph build_generation_graph(const Config::Model& model, int64_t n, int64_t T_max, DType dtype,
                              int64_t recurrence);
-
-// Recurrent steps the model is trained with; 1 for a dense model.
-int64_t trained_recurrence(const Config::Model& model);
-
-// Number of parameters, exactly: the sum over the model's parameter values.
-int64_t parameter_count(const Config::Model& model);
 
 }  // namespace genesis

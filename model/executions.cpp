@@ -2,6 +2,8 @@
 
 namespace genesis {
 
+int64_t trained_recurrence(const Config::Model& m) { return m.recurrence.core > 0 ? m.recurrence.steps : 1; }
+
 std::vector<Execution> executions(const Config::Model& model, int64_t recurrence) {
   std::vector<Execution> list;
   const auto run = [&](int64_t begin, int64_t end, int64_t repeat, bool several) {

@@ -13,6 +13,9 @@ struct Execution {
   std::string name;  // "layers.3", or "layers.3[1]" for the second run of a layer that has several
 };
 
+// Recurrent steps the model is trained with; 1 for a dense model.
+int64_t trained_recurrence(const Config::Model& model);
+
 // Dense: every layer once. Recurrent: prelude, `recurrence` times the core, coda.
 std::vector<Execution> executions(const Config::Model& model, int64_t recurrence);
 

@@ -5,6 +5,7 @@
 
 #include "kernels/common/error.h"
 #include "model/decoder.h"
+#include "model/executions.h"
 
 namespace genesis {
 

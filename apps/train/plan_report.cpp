@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <map>
 
 #include "apps/device.h"
 #include "apps/train/training_graph.h"
@@ -10,8 +10,8 @@
 #include "engine/passes/plan_memory.h"
 #include "io/format.h"
 #include "kernels/common/error.h"
-#include "model/decoder.h"
 #include "model/executions.h"
+#include "model/parameters.h"
 
 namespace genesis {
 namespace {
@@ -32,33 +32,12 @@ std::string exact(int64_t n) {
   return s;
 }
 
-struct Group {
-  const char* name;
-  const char* part;  // of the parameter's name
-  int64_t count = 0;
-};
-
-std::string parameters(const Graph& graph) {
-  std::array<Group, 5> groups{{{"embedding", "embed."},
-                               {"attention", ".attn."},
-                               {"feed-forward", ".ffn."},
-                               {"norms", "norm"},
-                               {"output head", "head."}}};
-  int64_t total = 0;
-  for (ValueId id : graph.with_role(Role::parameter)) {
-    const Value& v = graph.value(id);
-    for (Group& group : groups) {
-      if (v.name.find(group.part) == std::string::npos) continue;
-      group.count += v.shape.elements();
-      break;
-    }
-    total += v.shape.elements();
-  }
+std::string parameter_rows(const Config::Model& model) {
+  std::map<ParameterGroup, int64_t> groups;
+  for (const Parameter& p : parameters(model)) groups[p.group] += p.shape.elements();
   std::string s = "parameters\n";
-  for (const Group& group : groups) {
-    if (group.count > 0) s += row(group.name, exact(group.count));
-  }
-  return s + row("total", exact(total));
+  for (const auto& [group, count] : groups) s += row(name_of(group), exact(count));
+  return s + row("total", exact(parameter_count(model)));
 }
 
 std::string arithmetic(const Config& config, const Graph& graph) {
@@ -141,7 +120,7 @@ std::string plan_report(const Config& config, size_t device_memory) {
   const TrainingGraph training = build_training_graph(config, dtype, DeviceKind::cpu, limit);
   const auto runs = executions(config.model, trained_recurrence(config.model)).size();
   std::string s = fmt::format("{} stored layers, {} executions\n", config.model.layers, runs);
-  s += parameters(training.graph);
+  s += parameter_rows(config.model);
   s += arithmetic(config, training.graph);
   s += memory(config, dtype, limit, training);
   s += "recompute\n";

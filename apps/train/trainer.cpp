@@ -16,6 +16,7 @@
 #include "kernels/common/parallel.h"
 #include "model/decoder.h"
 #include "model/init.h"
+#include "model/parameters.h"
 #include "optim/adamw.h"
 #include "optim/schedule.h"
 

@@ -4,6 +4,7 @@
 #include "io/format.h"
 #include "kernels/common/error.h"
 #include "model/decoder.h"
+#include "model/executions.h"
 #include "optim/adamw.h"
 
 namespace genesis {

@@ -1,4 +1,5 @@
 // The whole model's loss and the gradient of every parameter, against the double-precision reference.
+#include "model/executions.h"
 #include "tests/support/catch.h"
 #include "tests/support/complex_step.h"
 #include "tests/support/random_vector.h"

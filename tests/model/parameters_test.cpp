@@ -7,6 +7,7 @@
 #include "model/decoder.h"
 #include "model/executions.h"
 #include "model/init.h"
+#include "model/parameters.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
 #include "tests/support/trainee.h"
@@ -98,6 +99,56 @@ TEST_CASE("models: parameters by name and shape") {
   const Config::Model recurrent = tiny_recurrent_model();
   CHECK(names_of(recurrent, 1).size() == 4 * 6 + 2);
   CHECK(names_of(recurrent, 5) == names_of(recurrent, 1));
+}
+
+TEST_CASE("models: the table of parameters is what the graph has, in its order") {
+  for (const char* config : {"genesis_1b", "nano_1b_recurrent", "quickstart"}) {
+    const Config::Model m = model_of(config);
+    const Graph graph = build_loss_graph(m, {1, 8, false}, DType::bf16, trained_recurrence(m));
+    const std::vector<Parameter> table = parameters(m);
+    const std::vector<ValueId> values = graph.with_role(Role::parameter);
+    REQUIRE(table.size() == values.size());
+    for (size_t i = 0; i < table.size(); ++i) {
+      CHECK(table[i].name == graph.value(values[i]).name);
+      CHECK(table[i].shape == graph.value(values[i]).shape);
+      const bool norm = table[i].group == ParameterGroup::norms;
+      CHECK(table[i].decay == !norm);
+      CHECK((table[i].init_std > 0) == !norm);
+      CHECK((table[i].shape.rank() == 1) == norm);
+    }
+  }
+}
+
+TEST_CASE("models: each parameter is rows of tensors that a Llama of Hugging Face has") {
+  Config::Model m = tiny_model();
+  m.layers = 1;
+  m.tie_embeddings = false;
+  std::map<std::string, std::string> found;
+  for (const Parameter& p : parameters(m)) {
+    int64_t rows = 0;
+    for (const OutsideTensor& t : p.outside) {
+      CHECK(t.first_row == rows);
+      rows += t.rows;
+      found[t.name] = p.name + " " + std::to_string(t.first_row) + "+" + std::to_string(t.rows);
+    }
+    CHECK(rows == p.shape[0]);
+  }
+  // LlamaForCausalLM's names; 4 heads and 2 key heads of 8, 21 feed-forward columns.
+  const std::map<std::string, std::string> expected = {
+      {"model.embed_tokens.weight", "embed.weight 0+37"},
+      {"model.layers.0.input_layernorm.weight", "layers.0.attn_norm.weight 0+24"},
+      {"model.layers.0.self_attn.q_proj.weight", "layers.0.attn.qkv.weight 0+32"},
+      {"model.layers.0.self_attn.k_proj.weight", "layers.0.attn.qkv.weight 32+16"},
+      {"model.layers.0.self_attn.v_proj.weight", "layers.0.attn.qkv.weight 48+16"},
+      {"model.layers.0.self_attn.o_proj.weight", "layers.0.attn.out.weight 0+24"},
+      {"model.layers.0.post_attention_layernorm.weight", "layers.0.ffn_norm.weight 0+24"},
+      {"model.layers.0.mlp.gate_proj.weight", "layers.0.ffn.gate_up.weight 0+21"},
+      {"model.layers.0.mlp.up_proj.weight", "layers.0.ffn.gate_up.weight 21+21"},
+      {"model.layers.0.mlp.down_proj.weight", "layers.0.ffn.down.weight 0+24"},
+      {"model.norm.weight", "norm.weight 0+24"},
+      {"lm_head.weight", "head.weight 0+37"},
+  };
+  CHECK(found == expected);
 }
 
 TEST_CASE("executions: every layer once, or the core several times") {

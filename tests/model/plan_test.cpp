@@ -9,6 +9,7 @@
 #include "engine/passes/plan_memory.h"
 #include "engine/passes/recompute.h"
 #include "model/decoder.h"
+#include "model/executions.h"
 #include "optim/adamw.h"
 #include "tests/support/catch.h"
 
