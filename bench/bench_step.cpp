@@ -11,12 +11,11 @@
 #include "apps/train/training_graph.h"
 #include "engine/ops/matmul.h"
 #include "engine/runtime/executable.h"
-#include "kernels/adamw/adamw.h"
 #include "kernels/common/parallel.h"
 #include "kernels/common/random.h"
 #include "model/decoder.h"
 #include "model/init.h"
-#include "optim/adamw.h"
+#include "optim/optimizer.h"
 
 using namespace genesis;
 
@@ -78,8 +77,7 @@ void make_up_batch(const Config& config, Storage& storage) {
   storage.write(kTokens, tokens.data(), bytes);
   storage.write(kTargets, tokens.data() + 1, bytes);
   storage.write(kPositions, positions.data(), bytes);
-  const AdamWStep step{1e-4f, 0.1f, 0.05f};
-  storage.write(kStepValue, &step, sizeof step);
+  make_optimizer(config.optim)->write_step(storage, 1e-4, 1);
 }
 
 std::string label(const Node& node, const Graph& graph) {

@@ -1,49 +1,55 @@
 #include "optim/adamw.h"
 
+#include <cmath>
+
 #include "engine/graph/builder.h"
-#include "engine/ops/elementwise.h"
 #include "engine/ops/optimizer.h"
+#include "kernels/adamw/adamw.h"
 #include "kernels/common/error.h"
 
 namespace genesis {
+namespace {
 
-void append_adamw(Graph& graph, ValueId loss_and_count, const AdamWOptions& options) {
+constexpr const char* kStep = "optim.step";  // AdamWStep: what changes from step to step
+
+}  // namespace
+
+void AdamWOptimizer::append(Graph& graph, ValueId norm_and_scale, const std::vector<Trained>& trained) const {
   Builder update(graph, Phase::update);
-  const ValueId step = update.persistent(kStepValue, {3}, DType::f32, Role::input);
-  const ValueId norm_and_scale = update.persistent(kNormAndScaleValue, {2}, DType::f32, Role::result);
-
+  const ValueId step = update.persistent(kStep, {3}, DType::f32, Role::input);
+  AdamWAttrs attrs{float(options_.beta1), float(options_.beta2), float(options_.eps), {}};
   std::vector<ValueId> gradients, masters, first, second, copies;
-  AdamWAttrs attrs{options.beta1, options.beta2, options.eps, {}};
-  for (ValueId p : graph.with_role(Role::parameter)) {
+  for (const Trained& t : trained) {
+    const ValueId p = graph.at(t.parameter);
     const Value v = graph.value(p);
+    const bool whole = t.count == Trained::kWhole;
+    const auto state = [&](const std::string& name, Role role) {
+      return update.persistent(name, whole ? v.shape : Shape{t.count}, DType::f32, role);
+    };
     gradients.push_back(graph.at("d." + v.name));
-    first.push_back(update.persistent("m." + v.name, v.shape, DType::f32, Role::moment));
-    second.push_back(update.persistent("v." + v.name, v.shape, DType::f32, Role::moment));
+    first.push_back(state(v.name + ".m", Role::moment));
+    second.push_back(state(v.name + ".v", Role::moment));
     if (v.dtype == DType::f32) {
       masters.push_back(p);
     } else {
-      masters.push_back(update.persistent("master." + v.name, v.shape, DType::f32, Role::master));
+      masters.push_back(state("master." + v.name, Role::master));
       copies.push_back(p);
     }
-    attrs.weight_decay.push_back(v.shape.rank() >= 2 ? options.weight_decay : 0.f);
+    attrs.tensors.push_back({t.decay ? float(options_.weight_decay) : 0.f, t.begin});
   }
   require(copies.empty() || copies.size() == masters.size(), "parameters have one compute type");
-
-  Node zero;
-  zero.op = &ops::kZero;
-  zero.phase = Phase::begin;
-  zero.into = gradients;
-  graph.nodes.insert(graph.nodes.begin(), std::move(zero));
-
-  std::vector<ValueId> norm_in{loss_and_count};
-  norm_in.insert(norm_in.end(), gradients.begin(), gradients.end());
-  update.append(ops::kGradNorm, GradNormAttrs{options.clip_norm}, norm_in, {}, {norm_and_scale});
 
   std::vector<ValueId> in{step, norm_and_scale}, into = masters;
   in.insert(in.end(), gradients.begin(), gradients.end());
   for (const auto* more : {&first, &second, &copies}) into.insert(into.end(), more->begin(), more->end());
   update.append(ops::kAdamW, std::move(attrs), in, {}, into);
-  verify(graph);
+}
+
+void AdamWOptimizer::write_step(Storage& storage, double lr, int64_t number) const {
+  const double t = double(number);
+  const AdamWStep now{float(lr), float(1 - std::pow(options_.beta1, t)),
+                      float(1 - std::pow(options_.beta2, t))};
+  storage.write(kStep, &now, sizeof now);
 }
 
 }  // namespace genesis

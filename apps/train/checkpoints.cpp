@@ -17,14 +17,12 @@ struct RunTensors {
   explicit RunTensors(const Storage& storage) {
     require(storage.device().kind() == DeviceKind::cpu, "checkpoints are read and written from host memory");
     for (const Storage::Array* p : storage.with_role(Role::parameter)) {
-      const std::string& name = p->value.name;
-      const auto add = [&](const std::string& tensor_name, const Storage::Array* array, auto& list) {
-        require(array != nullptr, "a trained parameter has a master and moments");
-        list.push_back(tensor(tensor_name, array->value, array->buffer.data()));
-      };
-      add(name, master_of(storage, name), model);
-      add(name + ".m", storage.find("m." + name), optimizer);
-      add(name + ".v", storage.find("v." + name), optimizer);
+      const Storage::Array* master = master_of(storage, p->value.name);
+      require(master != nullptr, "a trained parameter has a master");
+      model.push_back(tensor(p->value.name, master->value, master->buffer.data()));
+    }
+    for (const Storage::Array* m : storage.with_role(Role::moment)) {
+      optimizer.push_back(tensor(m->value.name, m->value, m->buffer.data()));
     }
   }
   std::vector<NamedTensor> model, optimizer;

@@ -127,8 +127,8 @@ std::string plan_report(const Config& config, size_t device_memory) {
   s += row("values kept", exact(int64_t(training.recompute.kept.size())));
   s += row("values recomputed", exact(int64_t(training.recompute.recomputed.size())));
   s += "checkpoint\n";
-  // fp32 masters and two moments.
-  s += row("size", format_bytes(12. * double(parameter_count(config.model))));
+  const size_t trained = bytes_of(training.graph, dtype == DType::f32 ? Role::parameter : Role::master);
+  s += row("size", format_bytes(double(trained + bytes_of(training.graph, Role::moment))));
   return s;
 }
 

@@ -11,13 +11,11 @@
 #include "io/file.h"
 #include "io/format.h"
 #include "io/run_dir.h"
-#include "kernels/adamw/adamw.h"
 #include "kernels/common/error.h"
 #include "kernels/common/parallel.h"
 #include "model/decoder.h"
 #include "model/init.h"
 #include "model/parameters.h"
-#include "optim/adamw.h"
 #include "optim/schedule.h"
 
 namespace genesis {
@@ -67,6 +65,7 @@ Trainer::Trainer(const Config& config, Terminal terminal)
 
   const std::string text = print_config(config);
   claim_ = std::make_unique<RunClaim>(claim_run_dir(config.run_dir, text, differences));
+  optimizer_ = make_optimizer(config.optim);
   executable_ = std::make_unique<Executable>(training.graph, storage_);
   evaluator_ = std::make_unique<Evaluator>(config, data_.validation, dtype, storage_);
 
@@ -187,10 +186,7 @@ void Trainer::accumulate_gradients() {
 
 double Trainer::update_parameters() {
   const double lr = learning_rate(config_.schedule, config_.optim.lr, config_.train.steps, state_.step);
-  const double t = double(state_.optimizer_step + 1);
-  const AdamWStep now{float(lr), float(1 - std::pow(config_.optim.beta1, t)),
-                      float(1 - std::pow(config_.optim.beta2, t))};
-  storage_.write(kStepValue, &now, sizeof now);
+  optimizer_->write_step(storage_, lr, state_.optimizer_step + 1);
   executable_->run(Phase::update);
   return lr;
 }

@@ -13,6 +13,7 @@
 #include "io/loader.h"
 #include "io/run_dir.h"
 #include "io/run_log.h"
+#include "optim/optimizer.h"
 
 namespace genesis {
 
@@ -50,6 +51,7 @@ class Trainer {
   RunData data_;
   std::unique_ptr<Device> device_;
   Storage storage_;
+  std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<Executable> executable_;
   std::unique_ptr<Evaluator> evaluator_;
   std::unique_ptr<RunClaim> claim_;

@@ -5,7 +5,8 @@
 #include "kernels/common/error.h"
 #include "model/decoder.h"
 #include "model/executions.h"
-#include "optim/adamw.h"
+#include "model/parameters.h"
+#include "optim/optimizer.h"
 
 namespace genesis {
 
@@ -54,9 +55,10 @@ TrainingGraph build_training_graph(const Config& config, DType dtype, DeviceKind
   differentiate(t.graph);
   passed("differentiate", t.graph);
 
-  const auto& o = config.optim;
-  append_adamw(t.graph, t.graph.at(kLossAndCount),
-               {float(o.beta1), float(o.beta2), float(o.eps), float(o.weight_decay), float(o.clip_norm)});
+  std::vector<Trained> trained;
+  for (const Parameter& p : parameters(config.model)) trained.push_back({p.name, p.decay});
+  append_optimizer(t.graph, t.graph.at(kLossAndCount), config.optim.clip_norm, *make_optimizer(config.optim),
+                   trained);
   passed("optimizer", t.graph);
 
   const size_t persistent = persistent_bytes(t.graph);

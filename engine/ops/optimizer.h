@@ -11,7 +11,11 @@ struct GradNormAttrs {
 
 struct AdamWAttrs {
   float beta1 = 0.9f, beta2 = 0.95f, eps = 1e-8f;
-  std::vector<float> weight_decay;  // a tensor each
+  struct Tensor {
+    float weight_decay = 0.f;
+    int64_t begin = 0;  // the first element that is updated; how many are is the moments' number of them
+  };
+  std::vector<Tensor> tensors;
 };
 
 namespace ops {

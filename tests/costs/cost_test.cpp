@@ -152,7 +152,8 @@ TEST_CASE("cost: the sums', zeros' and the optimizer's bytes are those that thei
     if (copy) changed.push_back(g.array({kN}));
     const ValueId step = g.array({3}, DType::f32);
     check_bytes("adamw",
-                g.cost(ops::kAdamW, AdamWAttrs{.weight_decay = {0.1f}}, {step, scale, grad}, {}, changed),
+                g.cost(ops::kAdamW, AdamWAttrs{.tensors = {{.weight_decay = 0.1f}}}, {step, scale, grad}, {},
+                       changed),
                 nullptr, [&] { cuda::adamw(a.args(), {}); });
   }
 }

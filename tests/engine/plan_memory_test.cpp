@@ -12,7 +12,6 @@
 #include "kernels/adamw/adamw.h"
 #include "kernels/common/parallel.h"
 #include "kernels/grad_norm/grad_norm.h"
-#include "optim/adamw.h"
 #include "tests/engine/small_graph.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
@@ -230,7 +229,7 @@ TEST_CASE("plan_memory: the checker finds blocks that are too small, outside or 
 TEST_CASE("plan_memory: constants are planned beside the arena, and may not overlap") {
   SmallGraph g;
   differentiate(g.graph);
-  append_adamw(g.graph, g.loss_and_count, {});
+  append_adamw(g);
   const MemoryPlan plan = plan_memory(g.graph, DeviceKind::cpu);
   CHECK(plan.constant_bytes >= 8 * (sizeof(AdamWTensor) + sizeof(GradTensor)));
   MemoryPlan broken = plan;
@@ -244,7 +243,7 @@ TEST_CASE("plan_memory: constants are planned beside the arena, and may not over
 TEST_CASE("plan_memory: a GPU's plan depends on the graph alone, and has what its kernels ask for") {
   SmallGraph g(2, 300);
   differentiate(g.graph);
-  append_adamw(g.graph, g.loss_and_count, {});
+  append_adamw(g);
   const int threads = thread_count();
   set_thread_count(1);
   const MemoryPlan one = plan_memory(g.graph, DeviceKind::cuda),

@@ -1,7 +1,6 @@
 #include "engine/passes/differentiate.h"
 #include "engine/runtime/executable.h"
 #include "engine/runtime/parameters.h"
-#include "optim/adamw.h"
 #include "tests/engine/small_graph.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
@@ -134,7 +133,7 @@ TEST_CASE("executable: a device is asked for what the plan says, and for nothing
   Storage storage(device);
   SmallGraph g;
   differentiate(g.graph);
-  append_adamw(g.graph, g.loss_and_count, {});
+  append_adamw(g);
   Executable executable(g.graph, storage);
   size_t persistent = 0;
   for (const Value& v : g.graph.values) persistent += v.role == Role::activation ? 0 : v.bytes();

@@ -3,6 +3,7 @@
 
 #include "engine/graph/builder.h"
 #include "kernels/common/error.h"
+#include "optim/adamw.h"
 
 namespace genesis {
 
@@ -56,5 +57,18 @@ struct SmallGraph {
     throw Error("no such node");
   }
 };
+
+// The graph's parameters as an optimizer takes them: whole, and matrices decayed.
+inline std::vector<Trained> all_trained(const Graph& graph) {
+  std::vector<Trained> trained;
+  for (ValueId id : graph.with_role(Role::parameter)) {
+    trained.push_back({graph.value(id).name, graph.value(id).shape.rank() > 1});
+  }
+  return trained;
+}
+
+inline void append_adamw(SmallGraph& g) {
+  append_optimizer(g.graph, g.loss_and_count, 1, AdamWOptimizer({}), all_trained(g.graph));
+}
 
 }  // namespace genesis

@@ -10,7 +10,8 @@
 #include "engine/passes/recompute.h"
 #include "model/decoder.h"
 #include "model/executions.h"
-#include "optim/adamw.h"
+#include "model/parameters.h"
+#include "optim/optimizer.h"
 #include "tests/support/catch.h"
 
 using namespace genesis;
@@ -30,7 +31,9 @@ Planned plan(const std::string& config, RecomputePolicy policy, size_t budget = 
   Planned p;
   p.graph = build_loss_graph(c.model, shape, DType::bf16, trained_recurrence(c.model));
   differentiate(p.graph);
-  append_adamw(p.graph, p.graph.at(kLossAndCount), {});
+  std::vector<Trained> trained;
+  for (const Parameter& parameter : parameters(c.model)) trained.push_back({parameter.name, parameter.decay});
+  append_optimizer(p.graph, p.graph.at(kLossAndCount), 1, *make_optimizer({}), trained);
   p.recomputed = recompute(p.graph, policy, device, budget);
   p.memory = plan_memory(p.graph, device);
   check_memory_plan(p.graph, p.memory);

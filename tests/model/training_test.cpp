@@ -255,10 +255,10 @@ TEST_CASE("training: a global batch in one, four or eight micro-batches has one 
 TEST_CASE("training: a step moves the parameters as AdamW says, by the mean gradient over valid tokens") {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const Config::Model m = tiny_model();
-    AdamWOptions options;
-    options.clip_norm = 0.5f;
-    options.weight_decay = 0.3f;
-    Trainee trainee(m, {2, 9, false}, 1, {.dtype = dtype, .adamw = options});
+    Config::Optim options;
+    options.clip_norm = 0.5;
+    options.weight_decay = 0.3;
+    Trainee trainee(m, {2, 9, false}, 1, {.dtype = dtype, .optim = options});
     trainee.set_random_weights(4);
     std::map<std::string, std::vector<float>> before;
     for (const std::string& name : trainee.parameters()) {

@@ -12,11 +12,11 @@
 #include "engine/passes/recompute.h"
 #include "engine/runtime/executable.h"
 #include "engine/runtime/parameters.h"
-#include "kernels/adamw/adamw.h"
 #include "kernels/common/bf16.h"
 #include "kernels/common/error.h"
 #include "model/decoder.h"
-#include "optim/adamw.h"
+#include "model/parameters.h"
+#include "optim/optimizer.h"
 #include "tests/support/tiny_model.h"
 
 namespace genesis {
@@ -25,17 +25,19 @@ struct TraineeOptions {
   DType dtype = DType::f32;
   RecomputePolicy recompute = RecomputePolicy::none;
   size_t budget = 0;
-  AdamWOptions adamw = {};
+  Config::Optim optim = {};
 };
 
 class Trainee {
  public:
   Trainee(const Config::Model& model, const BatchShape& shape, int64_t recurrence,
           const TraineeOptions& options = {})
-      : device_(make_cpu_device()), storage_(*device_), options_(options) {
+      : device_(make_cpu_device()), storage_(*device_), optimizer_(make_optimizer(options.optim)) {
     Graph graph = build_loss_graph(model, shape, options.dtype, recurrence);
     differentiate(graph);
-    append_adamw(graph, graph.at(kLossAndCount), options.adamw);
+    std::vector<Trained> trained;
+    for (const Parameter& p : genesis::parameters(model)) trained.push_back({p.name, p.decay});
+    append_optimizer(graph, graph.at(kLossAndCount), options.optim.clip_norm, *optimizer_, trained);
     plan_ = recompute(graph, options.recompute, device_->kind(), options.budget);
     executable_ = std::make_unique<Executable>(std::move(graph), storage_);
   }
@@ -72,9 +74,7 @@ class Trainee {
 
   // `number` counts from 1.
   void update(float lr, int number) {
-    const AdamWStep step{lr, correction(options_.adamw.beta1, number),
-                         correction(options_.adamw.beta2, number)};
-    storage_.write(kStepValue, &step, sizeof step);
+    optimizer_->write_step(storage_, lr, number);
     executable_->run(Phase::update);
   }
 
@@ -132,13 +132,9 @@ class Trainee {
   double count() const { return read(kLossAndCount)[1]; }
 
  private:
-  // 1 - base^exponent, rounded from double: what the compiler folds for a constant exponent and what the
-  // library computes for a variable one need not agree to float's last bit.
-  static float correction(float base, int exponent) { return float(1 - std::pow(double(base), exponent)); }
-
   std::unique_ptr<Device> device_;
   Storage storage_;
-  TraineeOptions options_;
+  std::unique_ptr<Optimizer> optimizer_;
   RecomputePlan plan_;
   std::unique_ptr<Executable> executable_;
 };

@@ -1,0 +1,34 @@
+#include "optim/optimizer.h"
+
+#include "engine/graph/builder.h"
+#include "engine/ops/elementwise.h"
+#include "engine/ops/optimizer.h"
+#include "optim/adamw.h"
+
+namespace genesis {
+
+std::unique_ptr<Optimizer> make_optimizer(const Config::Optim& options) {
+  return std::make_unique<AdamWOptimizer>(options);
+}
+
+void append_optimizer(Graph& graph, ValueId loss_and_count, double clip_norm, const Optimizer& optimizer,
+                      const std::vector<Trained>& trained) {
+  std::vector<ValueId> gradients;
+  for (ValueId p : graph.with_role(Role::parameter))
+    gradients.push_back(graph.at("d." + graph.value(p).name));
+  Node zero;
+  zero.op = &ops::kZero;
+  zero.phase = Phase::begin;
+  zero.into = gradients;
+  graph.nodes.insert(graph.nodes.begin(), std::move(zero));
+
+  Builder update(graph, Phase::update);
+  const ValueId norm_and_scale = update.persistent(kNormAndScaleValue, {2}, DType::f32, Role::result);
+  std::vector<ValueId> in{loss_and_count};
+  in.insert(in.end(), gradients.begin(), gradients.end());
+  update.append(ops::kGradNorm, GradNormAttrs{float(clip_norm)}, in, {}, {norm_and_scale});
+  optimizer.append(graph, norm_and_scale, trained);
+  verify(graph);
+}
+
+}  // namespace genesis
