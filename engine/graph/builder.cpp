@@ -1,5 +1,6 @@
 #include "engine/graph/builder.h"
 
+#include "engine/ops/elementwise.h"
 #include "engine/ops/embedding.h"
 #include "engine/ops/matmul.h"
 #include "engine/ops/rmsnorm.h"
@@ -86,6 +87,10 @@ ValueId Builder::swiglu(const std::string& name, ValueId gate_up, float clamp) {
 void Builder::head_loss(ValueId x, ValueId weight, ValueId targets, ValueId loss_and_count,
                         const HeadLossAttrs& attrs) {
   append(ops::kHeadLoss, attrs, {x, weight, targets}, {}, {loss_and_count});
+}
+
+ValueId Builder::add(const std::string& name, ValueId a, ValueId b) {
+  return graph_.nodes[size_t(append(ops::kAdd, {}, {a, b}, {name}))].out[0];
 }
 
 }  // namespace genesis

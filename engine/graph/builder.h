@@ -45,6 +45,8 @@ class Builder {
   void head_loss(ValueId x, ValueId weight, ValueId targets, ValueId loss_and_count,
                  const HeadLossAttrs& attrs);
 
+  ValueId add(const std::string& name, ValueId a, ValueId b);
+
   // Appends a node; its outputs get the names (prefix applied; an empty name: the output is not wanted).
   NodeId append(const OpDef& op, std::any attrs, std::vector<ValueId> in, std::vector<std::string> out_names,
                 std::vector<ValueId> into = {});

@@ -105,7 +105,8 @@ namespace {
 
 class Verifier {
  public:
-  explicit Verifier(const Graph& graph) : graph_(graph), state_(graph.values.size(), State::absent) {}
+  explicit Verifier(const Graph& graph)
+      : graph_(graph), state_(graph.values.size(), State::absent), made_in_(graph.values.size()) {}
 
   void run() {
     check_names();
@@ -144,6 +145,11 @@ class Verifier {
       if (s == State::absent) fail(node, "use of '" + graph_.value(id).name + "' before it is assigned");
       if (s == State::overwritten) {
         fail(node, "use of '" + graph_.value(id).name + "' after it was overwritten");
+      }
+      // The micro phase runs again and again: its activations lie in the bytes of the other phases' ones.
+      if (graph_.value(id).role == Role::activation && made_in_[size_t(id)] != node.phase) {
+        fail(node, fmt::format("use of '{}', an activation of phase {}", graph_.value(id).name,
+                               name_of(made_in_[size_t(id)])));
       }
     }
     for (ValueId id : node.into) {
@@ -186,6 +192,7 @@ class Verifier {
         fail(node, "wrong type of '" + v.name + "'");
       }
       state_[size_t(id)] = State::present;
+      made_in_[size_t(id)] = node.phase;
       // Memory is planned, and the op called, as if what an op does in place were always so.
       const ValueId base = def.in_place == int(i) ? node.in[0] : kNone;
       if (v.in_place_of != base) fail(node, "'" + v.name + "' is in place of the wrong value");
@@ -199,6 +206,7 @@ class Verifier {
 
   const Graph& graph_;
   std::vector<State> state_;
+  std::vector<Phase> made_in_;  // of what nodes make
   Phase phase_ = Phase::begin;
 };
 

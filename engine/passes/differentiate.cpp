@@ -1,7 +1,7 @@
 #include "engine/passes/differentiate.h"
 
 #include "engine/graph/builder.h"
-#include "engine/ops/elementwise.h"
+#include "engine/ops/op.h"
 #include "kernels/common/error.h"
 
 namespace genesis {
@@ -25,12 +25,8 @@ void Differentiator::contribute(ValueId v, ValueId dv) {
     sum = dv;
     return;
   }
-  Node node;
-  node.op = &ops::kAdd;
-  node.in = {sum, dv};
-  node.backward = true;
-  const NodeId id = append_node(graph_, std::move(node), {grad_name(v)});
-  sum = graph_.nodes[size_t(id)].out[0];
+  sum = Builder(graph_).add(grad_name(v), sum, dv);
+  graph_.nodes.back().backward = true;
 }
 
 ValueId Differentiator::gradient_buffer(ValueId parameter) {

@@ -117,51 +117,79 @@ class Ownership {
   std::map<size_t, Range> owners_;
 };
 
-}  // namespace
+// Replays nodes over a plan.
+class Replay {
+ public:
+  Replay(const Graph& graph, const MemoryPlan& plan) : graph_(graph), plan_(plan) {}
 
-void check_memory_plan(const Graph& graph, const MemoryPlan& plan) {
-  Ownership bytes;
-  const auto fail = [&](const std::string& name, const char* what) {
-    throw Error(fmt::format("memory plan: '{}' {}", name, what));
-  };
-  const auto take = [&](const std::string& name, const Placement& p, size_t size, int owner) {
-    if (p.bytes < size || p.offset + size > plan.bytes || p.offset % kArenaAlign != 0)
-      fail(name, "does not fit");
-    bytes.take(p.offset, p.offset + size, owner);
-  };
-  size_t constants_end = 0;
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    const Node& node = graph.nodes[i];
-    if (const size_t size = constants_of(graph, node)) {
-      const size_t begin = plan.constants[i];
-      if (begin < constants_end || begin + size > plan.constant_bytes) fail("constants", "does not fit");
-      constants_end = begin + size;
+  void run(Phase phase) {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (graph_.nodes[i].phase == phase) run(i);
     }
+  }
+
+  [[noreturn]] static void fail(const std::string& name, const char* what) {
+    throw Error(fmt::format("memory plan: '{}' {}", name, what));
+  }
+
+ private:
+  void run(size_t i) {
+    const Node& node = graph_.nodes[i];
     // A workspace is scratch for this node alone: whatever was there is gone, and nothing owns it afterwards.
     const int scratch = -1 - int(i);
-    const size_t workspace = workspace_of(graph, node, plan.device);
-    if (workspace > 0) take("workspace", plan.workspaces[i], workspace, scratch);
+    const size_t workspace = workspace_of(graph_, node, plan_.device);
+    if (workspace > 0) take("workspace", plan_.workspaces[i], workspace, scratch);
     for (ValueId id : node.out) {
-      if (id == kNone || graph.value(id).role != Role::activation) continue;
-      const Value& v = graph.value(id);
-      if (v.in_place_of == kNone) take(v.name, plan.values[size_t(id)], v.bytes(), id);
+      if (id == kNone || graph_.value(id).role != Role::activation) continue;
+      const Value& v = graph_.value(id);
+      if (v.in_place_of == kNone) take(v.name, plan_.values[size_t(id)], v.bytes(), id);
     }
     // Everything the node reads or writes must still be whole after all of the node's storage is taken.
-    const auto whole = [&](ValueId id) {
-      if (id == kNone || graph.value(id).role != Role::activation) return;
-      const ValueId storage = graph.storage_of(id);
-      const Placement& p = plan.values[size_t(storage)];
-      if (!bytes.owns(p.offset, p.offset + graph.value(id).bytes(), storage)) {
-        fail(graph.value(id).name, "has lost its bytes to another value while it is in use");
-      }
-    };
-    for (ValueId id : node.in) whole(id);
-    for (ValueId id : node.out) whole(id);
-    const size_t at = plan.workspaces[i].offset;
-    if (workspace > 0 && !bytes.owns(at, at + workspace, scratch)) {
+    for (ValueId id : node.in) check_whole(id);
+    for (ValueId id : node.out) check_whole(id);
+    const size_t at = plan_.workspaces[i].offset;
+    if (workspace > 0 && !bytes_.owns(at, at + workspace, scratch)) {
       fail("workspace", "overlaps an output of its node");
     }
   }
+
+  void take(const std::string& name, const Placement& p, size_t size, int owner) {
+    if (p.bytes < size || p.offset + size > plan_.bytes || p.offset % kArenaAlign != 0) {
+      fail(name, "does not fit");
+    }
+    bytes_.take(p.offset, p.offset + size, owner);
+  }
+
+  void check_whole(ValueId id) const {
+    if (id == kNone || graph_.value(id).role != Role::activation) return;
+    const ValueId storage = graph_.storage_of(id);
+    const Placement& p = plan_.values[size_t(storage)];
+    if (!bytes_.owns(p.offset, p.offset + graph_.value(id).bytes(), storage)) {
+      fail(graph_.value(id).name, "has lost its bytes to another value while it is in use");
+    }
+  }
+
+  const Graph& graph_;
+  const MemoryPlan& plan_;
+  Ownership bytes_;
+};
+
+void check_constants(const Graph& graph, const MemoryPlan& plan) {
+  size_t end = 0;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const size_t size = constants_of(graph, graph.nodes[i]), begin = plan.constants[i];
+    if (size == 0) continue;
+    if (begin < end || begin + size > plan.constant_bytes) Replay::fail("constants", "does not fit");
+    end = begin + size;
+  }
+}
+
+}  // namespace
+
+void check_memory_plan(const Graph& graph, const MemoryPlan& plan) {
+  check_constants(graph, plan);
+  Replay replay(graph, plan);
+  for (const Phase phase : {Phase::begin, Phase::micro, Phase::micro, Phase::update}) replay.run(phase);
 }
 
 }  // namespace genesis

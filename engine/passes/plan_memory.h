@@ -32,8 +32,8 @@ struct MemoryPlan {
 // its life. A plan for the CPU is for thread_count() threads; one for a GPU depends on the graph alone.
 MemoryPlan plan_memory(const Graph& graph, DeviceKind device);
 
-// Proves a plan against the graph anew, sharing no code with plan_memory: replays the nodes in order over a
-// map from bytes to the value that owns them, and throws Error if a value is read after another has taken any
+// Proves a plan against the graph anew, sharing no code with plan_memory: replays the nodes of a step of two
+// micro-batches in order over a map from bytes to the value that owns them, and throws Error if a value is read after another has taken any
 // of its bytes, or lies outside the arena.
 void check_memory_plan(const Graph& graph, const MemoryPlan& plan);
 

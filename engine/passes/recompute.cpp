@@ -7,7 +7,7 @@
 #include <set>
 
 #include "engine/graph/builder.h"
-#include "engine/ops/rmsnorm.h"
+#include "engine/ops/op.h"
 #include "engine/passes/plan_memory.h"
 #include "kernels/common/error.h"
 
@@ -25,10 +25,14 @@ struct Giver {
 // What the rewriting of one graph needs to know of it.
 struct Forward {
   explicit Forward(const Graph& g) : graph(g), producer(g.values.size(), kNone) {
+    std::map<int, int> nodes_in;  // an execution, so far
     for (size_t i = 0; i < g.nodes.size(); ++i) {
       const Node& node = g.nodes[i];
+      position.push_back(node.backward ? 0 : nodes_in[node.execution]++);
+      // A loss makes its input's gradient in the forward pass: that is no value to recompute.
+      if (node.backward || node.op->loss) continue;
       for (ValueId id : node.out) {
-        if (id != kNone && !node.backward) producer[size_t(id)] = NodeId(i);
+        if (id != kNone) producer[size_t(id)] = NodeId(i);
       }
     }
     ValueSet seen;
@@ -36,7 +40,6 @@ struct Forward {
       if (!node.backward) continue;
       for (ValueId id : node.in) {
         if (id == kNone || g.value(id).role != Role::activation || producer[size_t(id)] == kNone) continue;
-        if (made_by_loss(id)) continue;
         if (seen.insert(id).second) saved.push_back(id);
       }
     }
@@ -47,19 +50,25 @@ struct Forward {
     }
   }
 
-  // A loss makes its input's gradient in the forward pass: that is no value to recompute.
-  bool made_by_loss(ValueId v) const { return graph.nodes[size_t(producer[size_t(v)])].op->loss; }
   int execution(ValueId v) const { return graph.nodes[size_t(producer[size_t(v)])].execution; }
-  // The first value an execution saves: its input, as its first norm has summed it.
+  // The first value an execution saves, from which its first node can be replayed: its input, as its first norm
+  // has summed it.
   bool is_block_input(ValueId v) const {
     const NodeId p = producer[size_t(v)];
-    const Node& node = graph.nodes[size_t(p)];
-    if (node.op != &ops::kRmsNorm || node.out[0] != v) return false;
-    return p == 0 || graph.nodes[size_t(p) - 1].execution != node.execution;
+    Node first = graph.nodes[size_t(p)];
+    return position[size_t(p)] == 0 && first.op->replay_from && first.op->replay_from(first, v);
+  }
+  // The same value of every execution: they are alike, so choices are made for all together.
+  using Class = std::pair<int, int>;  // the producer's place in its execution, which of its outputs
+  Class class_of(ValueId v) const {
+    const NodeId p = producer[size_t(v)];
+    const std::vector<ValueId>& out = graph.nodes[size_t(p)].out;
+    return {position[size_t(p)], int(std::find(out.begin(), out.end(), v) - out.begin())};
   }
 
   const Graph& graph;
   std::vector<NodeId> producer;     // by value, kNone for what no forward node makes
+  std::vector<int> position;        // by node: how many of its execution come before it in the forward pass
   std::vector<ValueId> saved;       // forward activations that the backward pass uses
   std::map<ValueId, Giver> givers;  // of those of them that a backward node can give again
 
@@ -149,7 +158,7 @@ class Rewriter {
   bool is_gone(ValueId id) const {
     if (id == kNone || forward_.graph.value(id).role != Role::activation) return false;
     if (size_t(id) >= forward_.producer.size() || forward_.producer[size_t(id)] == kNone) return false;
-    return !kept_.count(id) && forward_.execution(id) != kNone && !forward_.made_by_loss(id);
+    return !kept_.count(id) && forward_.execution(id) != kNone;
   }
 
   // What is gone, can be given again and is not made by a replay anyway is given again.
@@ -258,20 +267,13 @@ double backward_time(const Graph& graph) {
   return time;
 }
 
-// The same value of every execution, as in "attn.qkv": they are alike, so choices are made for all together.
-std::string class_of(const Forward& forward, ValueId id) {
-  const std::string& name = forward.graph.value(id).name;
-  const size_t dot = name.find('.', name.find('.') + 1);
-  return dot == std::string::npos ? name : name.substr(dot + 1);
-}
-
 // Saved values inside executions in the order in which they are given up: class by class, always the class
 // that adds the least time for a byte saved, given those already gone. Block inputs are never given up.
 std::vector<ValueId> order_of_giving_up(const Forward& forward, const ValueSet& all) {
-  std::map<std::string, std::vector<ValueId>> classes;
+  std::map<Forward::Class, std::vector<ValueId>> classes;
   for (ValueId id : all) {
     if (forward.execution(id) != kNone && !forward.is_block_input(id))
-      classes[class_of(forward, id)].push_back(id);
+      classes[forward.class_of(id)].push_back(id);
   }
   std::vector<ValueId> order;
   ValueSet kept = all;

@@ -93,6 +93,13 @@ TEST_CASE("graph: verify refuses in place what is not, and the other way round")
             "is in place of a value that persists, or persists itself") == "");
 }
 
+TEST_CASE("graph: verify refuses an activation of one phase in another") {
+  CHECK(lacks(after([](SmallGraph& g) {
+                Builder(g.graph, Phase::update).add("late", g.graph.at("norm"), g.graph.at("norm"));
+              }),
+              "use of 'norm', an activation of phase micro in: update add(norm, norm)") == "");
+}
+
 TEST_CASE("graph: verify refuses a change to an activation") {
   CHECK(lacks(after([](SmallGraph& g) {
                 const ValueId v = g.graph.add_value({"sum", {2}, DType::f32, Role::activation, kNone});

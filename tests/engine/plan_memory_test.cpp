@@ -226,6 +226,22 @@ TEST_CASE("plan_memory: the checker finds blocks that are too small, outside or 
   CHECK(lacks(after([&](MemoryPlan& p) { p.bytes -= kArenaAlign; }), "does not fit") == "");
 }
 
+TEST_CASE("plan_memory: the checker finds what the second micro-batch would read overwritten") {
+  // y = 2 x is made once, and read by each micro-batch, whose own values lie in its bytes.
+  Graph graph;
+  Builder begin(graph, Phase::begin), micro(graph);
+  const ValueId x = begin.persistent("x", {100}, DType::f32, Role::input);
+  const ValueId y = begin.add("y", x, x);
+  ValueId v = micro.add("v", y, x);
+  for (const char* name : {"v.1", "v.2"}) v = micro.add(name, v, v);
+  const MemoryPlan plan = plan_memory(graph, DeviceKind::cpu);
+  REQUIRE(plan.bytes == 2 * plan.values[size_t(y)].bytes);
+  CHECK(message_of([&] { check_memory_plan(graph, plan); }) ==
+        "memory plan: 'y' has lost its bytes to another value while it is in use");
+  CHECK(lacks(message_of([&] { verify(graph); }),
+              "use of 'y', an activation of phase begin in: micro  add(y, x)") == "");
+}
+
 TEST_CASE("plan_memory: constants are planned beside the arena, and may not overlap") {
   SmallGraph g;
   differentiate(g.graph);
