@@ -37,6 +37,7 @@ double median(std::vector<double> v) {
 class Products {
  public:
   Products(Device& device, const Graph& graph, const std::function<bool(const Node&)>& take) {
+    size_t scratch_bytes = 0;
     for (const Node& node : graph.nodes) {
       if (!take(node)) continue;
       for (const MatMulShape& s : products_of(graph, node)) {
@@ -47,12 +48,14 @@ class Products {
         };
         list_.push_back(
             {cpu::MatMul(s), array(s.M * s.K, s.a), array(s.K * s.N, s.b), array(s.M * s.N, s.c)});
+        scratch_bytes = std::max(scratch_bytes, cpu::matmul_workspace(s));
       }
     }
+    scratch_ = DeviceBuffer(device, scratch_bytes);
   }
 
   void run() const {
-    for (const Product& p : list_) p.multiply(p.a, p.b, p.c);
+    for (const Product& p : list_) p.multiply(p.a, p.b, p.c, scratch_.data());
   }
   double flops() const { return flops_; }
 
@@ -62,6 +65,7 @@ class Products {
     void *a, *b, *c;
   };
   std::vector<DeviceBuffer> arrays_;
+  DeviceBuffer scratch_;  // one product runs at a time
   std::vector<Product> list_;
   double flops_ = 0;
 };

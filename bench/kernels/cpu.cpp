@@ -38,7 +38,10 @@ struct CpuDevice {
 
   static std::function<void(const void*, const void*, void*)> matmul(const MatMulShape& shape) {
     const auto product = std::make_shared<cpu::MatMul>(shape);
-    return [product](const void* a, const void* b, void* c) { (*product)(a, b, c); };
+    const auto scratch =
+        std::make_shared<Buffer>(workspace_buffer(cpu::matmul_workspace(shape), kHostMemory));
+    return
+        [product, scratch](const void* a, const void* b, void* c) { (*product)(a, b, c, scratch->data()); };
   }
 
   static double seconds(const std::function<void()>& call) {

@@ -87,7 +87,7 @@ std::vector<MatMulShape> chunk_products(const Graph& g, const Node& n, int64_t r
 
 // How a chunk's arrays lie in the workspace, in bytes.
 struct Layout {
-  size_t d_logits, row_loss, product, end;
+  size_t d_logits, row_loss, cross_entropy, product, end;
 };
 
 Layout layout(const Graph& g, const Node& n, DeviceKind kind) {
@@ -97,7 +97,9 @@ Layout layout(const Graph& g, const Node& n, DeviceKind kind) {
   Layout l;
   l.d_logits = aligned(logits * sizeof(float));
   l.row_loss = l.d_logits + (with_gradient ? aligned(logits * size_of(input(g, n, 0).dtype)) : 0);
-  l.product = l.row_loss + aligned(size_t(rows) * sizeof(float));
+  l.cross_entropy = l.row_loss + aligned(size_t(rows) * sizeof(float));
+  l.product = l.cross_entropy;
+  if (kind == DeviceKind::cpu) l.product += aligned(cpu::cross_entropy_workspace(input(g, n, 1).shape[0]));
   size_t product = 0;  // one at a time
   for (const int64_t chunk : chunk_sizes(g, n)) {
     for (const MatMulShape& s : chunk_products(g, n, chunk)) {
@@ -126,6 +128,7 @@ Chunk make_chunk(const BoundNode& b, int64_t rows) {
   const Layout at = layout(b.graph, b.node, b.device.kind());
   if (attrs.with_gradient) loss.d_logits = as<char>(b.workspace) + at.d_logits;
   loss.row_loss = as<float>(as<char>(b.workspace) + at.row_loss);
+  loss.workspace = as<char>(b.workspace) + at.cross_entropy;
   Chunk chunk{loss, {}};
   for (const MatMulShape& shape : chunk_products(b.graph, b.node, rows)) {
     chunk.products.push_back(prepare_product(shape, b.device));

@@ -41,6 +41,8 @@ void Executable::prepare() {
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     const Node& node = graph_.nodes[i];
     const Placement& scratch = memory_.workspaces[i];
+    require(workspace_of(graph_, node, memory_.device) <= scratch.bytes,
+            "nodes are prepared for as many threads as their memory was planned for");
     void* workspace = scratch.bytes ? static_cast<char*>(arena_) + scratch.offset : nullptr;
     const BoundNode bound{.graph = graph_,
                           .node = node,

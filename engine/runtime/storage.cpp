@@ -26,9 +26,10 @@ const Storage::Array* Storage::find(const std::string& name) const {
 namespace {
 
 void check_size(const Storage::Array* array, const std::string& name, size_t bytes) {
-  check(array != nullptr, fmt::format("there is no array named '{}'", name));
-  check(array->value.bytes() == bytes,
-        fmt::format("'{}' has {} bytes, not {}", name, array->value.bytes(), bytes));
+  if (array == nullptr) throw Error(fmt::format("there is no array named '{}'", name));
+  if (array->value.bytes() != bytes) {
+    throw Error(fmt::format("'{}' has {} bytes, not {}", name, array->value.bytes(), bytes));
+  }
 }
 
 }  // namespace

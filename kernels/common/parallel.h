@@ -20,7 +20,8 @@ int thread_index();
 // never on the number of threads, so that sums over blocks have the same bits on every machine.
 template <class Body>
 void parallel_for(int64_t n, const Body& body) {
-#pragma omp parallel for schedule(dynamic, 1) if (n > 1)
+  if (n == 1) return body(0);  // OpenMP would allocate a team of one
+#pragma omp parallel for schedule(dynamic, 1)
   for (int64_t i = 0; i < n; ++i) body(i);
 }
 

@@ -26,11 +26,13 @@ struct CrossEntropy {
   // [2], added to in row order: the cross-entropy's sum (z-loss excluded), the number of valid rows. fp32 holds
   // the count exactly to 2^24 rows.
   float* loss_and_count = nullptr;
+  void* workspace = nullptr;  // on the CPU cross_entropy_workspace bytes; on CUDA none
 };
 
 namespace cpu {
 void cross_entropy(const CrossEntropy& a);
-}
+size_t cross_entropy_workspace(int64_t V);  // for thread_count() threads: a row each
+}  // namespace cpu
 namespace cuda {
 void cross_entropy(const CrossEntropy& a, Stream stream);
 }

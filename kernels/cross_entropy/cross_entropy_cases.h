@@ -40,7 +40,7 @@ inline constexpr CrossEntropyCase kCrossEntropyBenchCases[] = {
 struct CrossEntropyProblem {
   CrossEntropyCase c;
   DType logits_dtype, d_logits_dtype;
-  Buffer logits, targets, d_logits, row_loss, loss_and_count;
+  Buffer logits, targets, d_logits, row_loss, loss_and_count, workspace;
 
   CrossEntropyProblem(const CrossEntropyCase& c, DType logits_dtype, DType d_logits_dtype,
                       const Memory& memory = kHostMemory)
@@ -50,6 +50,7 @@ struct CrossEntropyProblem {
     targets = Buffer(DType::i32, c.rows, memory);
     row_loss = Buffer(DType::f32, c.rows, memory);
     loss_and_count = Buffer(DType::f32, 2, memory);
+    workspace = workspace_buffer(cpu::cross_entropy_workspace(c.V), memory);
     logits.fill_normal(1, 0, 0.5, c.deviation);
     for (int64_t r = 0; r < c.rows; ++r) {
       const bool ignored = c.ignore_every && r % c.ignore_every == 0;
@@ -73,7 +74,8 @@ struct CrossEntropyProblem {
             targets.as<int32_t>(),
             d_logits.data(),
             row_loss.as<float>(),
-            loss_and_count.as<float>()};
+            loss_and_count.as<float>(),
+            workspace.data()};
   }
 
   // Bytes that reading the logits once and writing their gradient once moves.

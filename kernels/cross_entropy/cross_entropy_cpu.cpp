@@ -2,7 +2,6 @@
 #include <cassert>
 #include <cmath>
 #include <limits>
-#include <memory>
 
 #include "kernels/common/dispatch.h"
 #include "kernels/common/parallel.h"
@@ -68,9 +67,9 @@ void cross_entropy(const CrossEntropy& a) {
   with_float_type(a.logits_dtype, [&](auto t) {
     with_float_type(a.d_logits_dtype, [&](auto g) {
       parallel_for(block_count(a.rows, kRowBlock), [&](int64_t block) {
-        const auto e = std::make_unique_for_overwrite<float[]>(size_t(a.V));
+        float* e = static_cast<float*>(a.workspace) + int64_t(thread_index()) * a.V;
         const int64_t end = std::min(a.rows, (block + 1) * kRowBlock);
-        for (int64_t r = block * kRowBlock; r < end; ++r) row<decltype(t), decltype(g)>(a, r, e.get());
+        for (int64_t r = block * kRowBlock; r < end; ++r) row<decltype(t), decltype(g)>(a, r, e);
       });
     });
   });
@@ -79,5 +78,7 @@ void cross_entropy(const CrossEntropy& a) {
     a.loss_and_count[1] += a.targets[r] >= 0 ? 1.f : 0.f;
   }
 }
+
+size_t cross_entropy_workspace(int64_t V) { return size_t(thread_count()) * size_t(V) * sizeof(float); }
 
 }  // namespace genesis::cpu

@@ -28,8 +28,8 @@ inline void require_computable(const MatMulShape& s) {
 
 namespace cpu {
 
-// A product of one shape, prepared once and run many times, one call at a time (it keeps scratch memory). The
-// result has the same bits with any number of threads.
+// A product of one shape, prepared once and run many times, one call at a time. The result has the same bits with
+// any number of threads.
 class MatMul {
  public:
   explicit MatMul(const MatMulShape& shape);
@@ -37,13 +37,17 @@ class MatMul {
   MatMul(MatMul&&) noexcept;
   MatMul& operator=(MatMul&&) noexcept;
 
-  void operator()(const void* a, const void* b, void* c) const;
+  // With matmul_workspace bytes of scratch memory, 64-byte aligned.
+  void operator()(const void* a, const void* b, void* c, void* workspace) const;
   const MatMulShape& shape() const;
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// For thread_count() threads: oneDNN's own scratch, and wide copies where the CPU does not multiply bf16.
+size_t matmul_workspace(const MatMulShape& shape);
 
 // Whether this CPU multiplies bf16 matrices in hardware (AVX512-BF16 or AMX).
 bool has_bf16();

@@ -61,13 +61,14 @@ inline constexpr MatMulCase kMatMulBenchCases[] = {
 // One case's arrays. `out` is the type of C; a transposed A gives f32 alone.
 struct MatMulProblem {
   MatMulShape shape;
-  Buffer a, b, c;
+  Buffer a, b, c, workspace;  // the workspace is the CPU's, for thread_count() threads
 
   MatMulProblem(const MatMulCase& k, DType in, DType out, const Memory& memory = kHostMemory)
       : shape{k.M, k.N, k.K, k.transpose_a, k.transpose_b, in, in, out, k.accumulate},
         a(in, k.M * k.K, memory),
         b(in, k.K * k.N, memory),
-        c(out, k.M * k.N, memory) {
+        c(out, k.M * k.N, memory),
+        workspace(workspace_buffer(cpu::matmul_workspace(shape), kHostMemory)) {
     a.fill_normal(1, 0);
     b.fill_normal(1, 1);
     if (k.accumulate) c.fill_normal(1, 2);

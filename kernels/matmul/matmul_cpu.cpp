@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
@@ -30,6 +31,7 @@ struct Cut {
   int64_t size = 0, block = 0;
   int64_t count() const { return block_count(size, block); }
   bool last_is_short(int64_t i) const { return (i + 1) * block > size; }
+  bool has(bool is_short) const { return is_short ? size % block != 0 : size >= block; }
   int64_t length(bool last_is_short) const { return last_is_short ? size % block : block; }
 };
 
@@ -114,18 +116,16 @@ dnnl::matmul::primitive_desc describe(const MatMulShape& s, const Cuts& cuts, in
 // A prepared product of a block, with everything that its execution needs, for every thread that may call it.
 class Product {
  public:
-  Product(const MatMulShape& s, const Cuts& cuts, int64_t M, int64_t N, int64_t terms)
-      : description_(describe(s, cuts, M, N, terms)), primitive_(description_) {}
-
-  void reserve(int callers) {
-    while (int(callers_.size()) < callers) callers_.emplace_back(description_);
+  Product(const dnnl::matmul::primitive_desc& description, int callers) : primitive_(description) {
+    for (int i = 0; i < callers; ++i) callers_.emplace_back(description);
   }
 
-  void operator()(int caller, const void* a, const void* b, void* c) {
+  void operator()(int caller, const void* a, const void* b, void* c, void* scratch) {
     Caller& by = callers_[size_t(caller)];
     by.a.set_data_handle(const_cast<void*>(a));
     by.b.set_data_handle(const_cast<void*>(b));
     by.c.set_data_handle(c);
+    by.scratch.set_data_handle(scratch);
     primitive_.execute(by.stream, by.arguments);
     by.stream.wait();
   }
@@ -139,13 +139,12 @@ class Product {
         : a(d.src_desc(), engine(), DNNL_MEMORY_NONE),
           b(d.weights_desc(), engine(), DNNL_MEMORY_NONE),
           c(d.dst_desc(), engine(), DNNL_MEMORY_NONE),
-          scratch(d.scratchpad_desc(), engine()),
+          scratch(d.scratchpad_desc(), engine(), DNNL_MEMORY_NONE),
           arguments{
               {DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}, {DNNL_ARG_SCRATCHPAD, scratch}},
           stream(engine()) {}
   };
 
-  dnnl::matmul::primitive_desc description_;
   dnnl::matmul primitive_;
   std::vector<Caller> callers_;
 };
@@ -159,142 +158,168 @@ MatMulShape computed_shape(MatMulShape s) {
 
 constexpr int64_t kConvertBlock = 16384;
 
-const void* widen(const void* from, std::vector<float>& to) {
+const float* widen(const void* from, float* to, int64_t n) {
   const bf16* x = static_cast<const bf16*>(from);
-  const int64_t n = int64_t(to.size());
   parallel_for(block_count(n, kConvertBlock), [&](int64_t block) {
     const int64_t end = std::min(n, (block + 1) * kConvertBlock);
-    for (int64_t i = block * kConvertBlock; i < end; ++i) to[size_t(i)] = float(x[i]);
+    for (int64_t i = block * kConvertBlock; i < end; ++i) to[i] = float(x[i]);
   });
-  return to.data();
+  return to;
 }
 
-void narrow(const std::vector<float>& from, void* to) {
+void narrow(const float* from, void* to, int64_t n) {
   bf16* y = static_cast<bf16*>(to);
-  const int64_t n = int64_t(from.size());
   parallel_for(block_count(n, kConvertBlock), [&](int64_t block) {
     const int64_t end = std::min(n, (block + 1) * kConvertBlock);
-    for (int64_t i = block * kConvertBlock; i < end; ++i) y[i] = bf16(from[size_t(i)]);
+    for (int64_t i = block * kConvertBlock; i < end; ++i) y[i] = bf16(from[i]);
   });
+}
+
+constexpr size_t kAlign = 256;
+size_t aligned(size_t bytes) { return block_count(bytes, kAlign) * kAlign; }
+
+// How a product is made, and how its scratch memory lies: wide copies of A, B and C where the CPU does not compute
+// the shape as it is, then for each caller oneDNN's scratch and a block's part of A.
+struct Design {
+  MatMulShape shape, computed;
+  Cuts cuts;
+  // Of blocks that are shorter in M, in N, in K, or are not.
+  std::optional<dnnl::matmul::primitive_desc> blocks[2][2][2];
+  int callers = 1;
+  size_t wide_b = 0, wide_c = 0, of_callers = 0, packed = 0, of_a_caller = 0;  // bytes
+
+  explicit Design(const MatMulShape& s);
+  size_t bytes() const { return of_callers + size_t(callers) * of_a_caller; }
+};
+
+const MatMulShape& computable(const MatMulShape& s) {
+  require_computable(s);
+  return s;
+}
+
+Design::Design(const MatMulShape& s) : shape(computable(s)), computed(computed_shape(s)), cuts(cuts_of(s)) {
+  if (cuts.k.count() > 1) computed.accumulate = true;
+  const int64_t tasks = cuts.m.count() * cuts.n.count();
+  if (cuts.one_thread_each) callers = int(std::min<int64_t>(thread_count(), tasks));
+  std::optional<OneThread> alone;
+  if (cuts.one_thread_each) alone.emplace();
+  for (const bool m : {false, true}) {
+    for (const bool n : {false, true}) {
+      for (const bool k : {false, true}) {
+        if (!cuts.m.has(m) || !cuts.n.has(n) || !cuts.k.has(k)) continue;
+        auto& block = blocks[m][n][k];
+        block = describe(computed, cuts, cuts.m.length(m), cuts.n.length(n), cuts.k.length(k));
+        packed = std::max(packed, aligned(block->scratchpad_desc().get_size()));
+      }
+    }
+  }
+  const auto wide = [](bool is_so, int64_t rows, int64_t columns) {
+    return is_so ? aligned(size_t(rows * columns) * sizeof(float)) : 0;
+  };
+  wide_b = wide(computed.a != s.a, s.M, s.K);
+  wide_c = wide_b + wide(computed.b != s.b, s.K, s.N);
+  of_callers = wide_c + wide(computed.c != s.c, s.M, s.N);
+  of_a_caller = packed + wide(cuts.pack_a, s.K, cuts.m.block);
 }
 
 }  // namespace
 
 struct MatMul::State {
-  MatMulShape shape, computed;
-  Cuts cuts;
-  std::optional<Product> products[2][2][2];   // of blocks that are shorter in M, in N, in K, or are not
-  std::vector<float> wide_a, wide_b, wide_c;  // empty where the CPU computes the shape as it is
-  std::vector<std::vector<float>> packed;     // of each caller
+  Design design;
+  std::optional<Product> products[2][2][2];
 
-  void prepare();
-  void reserve(int callers);
-  const void* pack(int caller, int64_t i, const void* a);
-  void multiply(int caller, int64_t i, int64_t j, const void* a, const void* b, void* c);
+  explicit State(const MatMulShape& shape);
+  void multiply(int caller, int64_t i, int64_t j, const void* a, const void* b, void* c, char* scratch);
 };
 
-void MatMul::State::prepare() {
+MatMul::State::State(const MatMulShape& shape) : design(shape) {
   std::optional<OneThread> alone;
-  if (cuts.one_thread_each) alone.emplace();
-  const Cut &m = cuts.m, &n = cuts.n, &k = cuts.k;
-  for (int64_t i : {int64_t(0), m.count() - 1}) {
-    for (int64_t j : {int64_t(0), n.count() - 1}) {
-      for (int64_t l : {int64_t(0), k.count() - 1}) {
-        const bool short_m = m.last_is_short(i), short_n = n.last_is_short(j), short_k = k.last_is_short(l);
-        std::optional<Product>& p = products[short_m][short_n][short_k];
-        if (!p) p.emplace(computed, cuts, m.length(short_m), n.length(short_n), k.length(short_k));
+  if (design.cuts.one_thread_each) alone.emplace();
+  for (const int m : {0, 1}) {
+    for (const int n : {0, 1}) {
+      for (const int k : {0, 1}) {
+        const auto& block = design.blocks[m][n][k];
+        if (block) products[m][n][k].emplace(*block, design.callers);
       }
     }
   }
 }
 
-void MatMul::State::reserve(int callers) {
-  if (int(packed.size()) < callers) packed.resize(size_t(callers));
-  for (auto& of_m : products) {
-    for (auto& of_n : of_m) {
-      for (auto& product : of_n) {
-        if (product) product->reserve(callers);
-      }
-    }
-  }
-}
+namespace {
 
-// The part of a transposed f32 A for the i-th rows of the product.
-const void* MatMul::State::pack(int caller, int64_t i, const void* a) {
-  const Cut& m = cuts.m;
-  std::vector<float>& to = packed[size_t(caller)];
-  to.resize(size_t(computed.K * m.block));
+// Copies the part of a transposed f32 A for the i-th rows of the product.
+void pack(const Design& d, int64_t i, const void* a, float* to) {
+  const Cut& m = d.cuts.m;
   const float* from = static_cast<const float*>(a) + i * m.block;
   const size_t bytes = size_t(m.length(m.last_is_short(i))) * sizeof(float);
-  for (int64_t k = 0; k < computed.K; ++k)
-    std::memcpy(&to[size_t(k * m.block)], from + k * computed.M, bytes);
-  return to.data();
+  for (int64_t k = 0; k < d.computed.K; ++k) std::memcpy(to + k * m.block, from + k * d.computed.M, bytes);
 }
 
+}  // namespace
+
 // Block (i, j) of the product, its terms in order.
-void MatMul::State::multiply(int caller, int64_t i, int64_t j, const void* a, const void* b, void* c) {
-  const MatMulShape& s = computed;
+void MatMul::State::multiply(int caller, int64_t i, int64_t j, const void* a, const void* b, void* c,
+                             char* scratch) {
+  const MatMulShape& s = design.computed;
+  const Cuts& cuts = design.cuts;
   const Cut &m = cuts.m, &n = cuts.n, &k = cuts.k;
   const int64_t row = i * m.block, column = j * n.block;
   const auto at = [](const void* base, int64_t index, DType type) {
     return static_cast<const char*>(base) + index * int64_t(size_of(type));
   };
+  scratch += design.of_callers + size_t(caller) * design.of_a_caller;
   const int64_t a_stride = stride_of_a(s, cuts);
   const int64_t a_row = cuts.pack_a ? 0 : row;
-  if (cuts.pack_a) a = pack(caller, i, a);
+  if (cuts.pack_a) {
+    float* packed = reinterpret_cast<float*>(scratch + design.packed);
+    pack(design, i, a, packed);
+    a = packed;
+  }
   char* out = static_cast<char*>(c) + (row * s.N + column) * int64_t(size_of(s.c));
   for (int64_t l = 0; l < k.count(); ++l) {
     const int64_t term = l * k.block;
     Product& product = *products[m.last_is_short(i)][n.last_is_short(j)][k.last_is_short(l)];
     product(caller, at(a, s.transpose_a ? term * a_stride + a_row : row * a_stride + term, s.a),
-            at(b, s.transpose_b ? column * s.K + term : term * s.N + column, s.b), out);
+            at(b, s.transpose_b ? column * s.K + term : term * s.N + column, s.b), out, scratch);
   }
 }
 
-MatMul::MatMul(const MatMulShape& s) : state_(std::make_unique<State>()) {
-  require_computable(s);
-  State& state = *state_;
-  state.shape = s;
-  state.computed = computed_shape(s);
-  if (state.computed.a != s.a) {
-    state.wide_a.resize(size_t(s.M * s.K));
-    state.wide_b.resize(size_t(s.K * s.N));
-  }
-  if (state.computed.c != s.c) state.wide_c.resize(size_t(s.M * s.N));
-  state.cuts = cuts_of(s);
-  if (state.cuts.k.count() > 1) state.computed.accumulate = true;
-  state.prepare();
-}
-
+MatMul::MatMul(const MatMulShape& s) : state_(std::make_unique<State>(s)) {}
 MatMul::~MatMul() = default;
 MatMul::MatMul(MatMul&&) noexcept = default;
 MatMul& MatMul::operator=(MatMul&&) noexcept = default;
 
-const MatMulShape& MatMul::shape() const { return state_->shape; }
+const MatMulShape& MatMul::shape() const { return state_->design.shape; }
 
-void MatMul::operator()(const void* a, const void* b, void* c) const {
-  State& state = *state_;
-  const MatMulShape& s = state.computed;
-  if (!state.wide_a.empty()) {
-    a = widen(a, state.wide_a);
-    b = widen(b, state.wide_b);
+void MatMul::operator()(const void* a, const void* b, void* c, void* workspace) const {
+  const Design& d = state_->design;
+  const MatMulShape &s = d.computed, &asked = d.shape;
+  char* scratch = static_cast<char*>(workspace);
+  const auto wide = [&](size_t begin) { return reinterpret_cast<float*>(scratch + begin); };
+  if (s.a != asked.a) {
+    a = widen(a, wide(0), s.M * s.K);
+    b = widen(b, wide(d.wide_b), s.K * s.N);
   }
-  void* product = state.wide_c.empty() ? c : state.wide_c.data();
-  if (s.accumulate && !state.shape.accumulate) std::memset(product, 0, size_t(s.M * s.N) * sizeof(float));
+  void* product = s.c == asked.c ? c : wide(d.wide_c);
+  if (s.accumulate && !asked.accumulate) std::memset(product, 0, size_t(s.M * s.N) * sizeof(float));
 
-  if (state.cuts.one_thread_each) {
-    const int64_t columns = state.cuts.n.count();
-    state.reserve(thread_count());
-    parallel_for(state.cuts.m.count() * columns, [&](int64_t block) {
+  if (d.cuts.one_thread_each) {
+    const int64_t columns = d.cuts.n.count(), blocks = d.cuts.m.count() * columns;
+    // Each caller takes blocks until none is left: there is scratch memory for so many, however many threads run.
+    std::atomic<int64_t> next = 0;
+    parallel_for(d.callers, [&](int64_t caller) {
       const OneThread alone;
-      state.multiply(thread_index(), block / columns, block % columns, a, b, product);
+      for (int64_t block; (block = next++) < blocks;) {
+        state_->multiply(int(caller), block / columns, block % columns, a, b, product, scratch);
+      }
     });
   } else {
-    state.reserve(1);
-    state.multiply(0, 0, 0, a, b, product);
+    state_->multiply(0, 0, 0, a, b, product, scratch);
   }
-  if (!state.wide_c.empty()) narrow(state.wide_c, c);
+  if (s.c != asked.c) narrow(wide(d.wide_c), c, s.M * s.N);
 }
+
+size_t matmul_workspace(const MatMulShape& shape) { return Design(shape).bytes(); }
 
 bool has_bf16() { return has(dnnl::cpu_isa::avx512_core_bf16); }
 

@@ -38,7 +38,7 @@ TEST_CASE("matmul: the CPU version agrees with the reference") {
         const MatMulProblem p(c, in, out);
         const Result expected = matmul_result(p);
         const cpu::MatMul product(p.shape);
-        product(p.a.data(), p.b.data(), p.c.data());
+        product(p.a.data(), p.b.data(), p.c.data(), p.workspace.data());
         CHECK(mismatch(expected) == "");
       }
     }
@@ -64,9 +64,11 @@ TEST_CASE("matmul: a prepared product gives the same bits again, and with any nu
       for (const int n : {1, 2, 3, 7}) {
         set_thread_count(n);
         const cpu::MatMul product(p.shape);
+        p.workspace = workspace_buffer(cpu::matmul_workspace(p.shape), kHostMemory);
         for (int run = 0; run < 2; ++run) {
           p.c.copy_from(before);
-          product(p.a.data(), p.b.data(), p.c.data());
+          product(p.a.data(), p.b.data(), p.c.data(), p.workspace.data());
+          CHECK((p.workspace.size() == 0 || p.workspace.guard_intact()));
           const auto found = p.c.to_double();
           if (first.empty()) first = found;
           INFO(c.name << ", " << name_of(in) << ", " << n << " threads, run " << run);
@@ -83,13 +85,15 @@ TEST_CASE("matmul: a prepared product gives the same bits again, and with any nu
 
 TEST_CASE("matmul: a product that was prepared with few threads runs with more, and the reverse") {
   const int threads = thread_count();
-  const MatMulProblem p({"large", 520, 700, 300, false, true}, DType::f32, DType::f32);
+  MatMulProblem p({"large", 520, 700, 300, false, true}, DType::f32, DType::f32);
   std::vector<double> first;
   for (const auto& [prepared, run] : {std::pair(1, 4), std::pair(4, 1)}) {
     set_thread_count(prepared);
     const cpu::MatMul product(p.shape);
+    p.workspace = workspace_buffer(cpu::matmul_workspace(p.shape), kHostMemory);
     set_thread_count(run);
-    product(p.a.data(), p.b.data(), p.c.data());
+    product(p.a.data(), p.b.data(), p.c.data(), p.workspace.data());
+    CHECK((p.workspace.size() == 0 || p.workspace.guard_intact()));
     const auto found = p.c.to_double();
     if (first.empty()) first = found;
     CHECK(found == first);
