@@ -13,6 +13,7 @@ namespace genesis {
 namespace {
 
 constexpr char32_t kSpaceMark = 0x2581;  // what SentencePiece writes for a space
+constexpr std::string_view kMark = "\xe2\x96\x81";
 
 uint64_t pair_key(char32_t left, char32_t right) { return uint64_t(left) << 32 | right; }
 
@@ -20,7 +21,6 @@ uint64_t pair_key(char32_t left, char32_t right) { return uint64_t(left) << 32 |
 bool must_be_bytes(char32_t c) { return c == 0 || c == kSpaceMark; }
 
 std::string with_spaces(std::string piece) {
-  static constexpr std::string_view kMark = "\xe2\x96\x81";
   for (size_t at = 0; (at = piece.find(kMark, at)) != std::string::npos; ++at)
     piece.replace(at, kMark.size(), 1, ' ');
   return piece;
@@ -28,11 +28,12 @@ std::string with_spaces(std::string piece) {
 
 }  // namespace
 
-Tokenizer::Tokenizer(const std::filesystem::path& model)
-    : path_(model), processor_(std::make_unique<sentencepiece::SentencePieceProcessor>()) {
-  const std::string bytes = read_text_file(model.string());
+Tokenizer::Tokenizer(const std::filesystem::path& model) : Tokenizer(read_text_file(model.string()), model) {}
+
+Tokenizer::Tokenizer(const std::string& bytes, const std::filesystem::path& name)
+    : path_(name), processor_(std::make_unique<sentencepiece::SentencePieceProcessor>()) {
   const auto status = processor_->LoadFromSerializedProto(bytes);
-  check(status.ok(), model.string() + ": is not a SentencePiece model");
+  check(status.ok(), name.string() + ": is not a SentencePiece model");
   hash_ = sum_of(std::as_bytes(std::span(bytes))).xxh3;
   read_pieces();
   check_promise();
@@ -70,6 +71,10 @@ void Tokenizer::check_promise() const {
   for (int32_t id : byte_ids_) {
     check(id >= 0, path_.string() + ": has no byte pieces; train it with byte_fallback");
   }
+  check(!processor_->IsUnknown(processor_->PieceToId(kMark)),
+        path_.string() +
+            ": has no piece for the space, so that spaces would come back as U+2581; train it with "
+            "required_chars U+2581");
   // Spaces at every end, compatibility forms, a decomposed accent, a character no vocabulary has.
   const std::string probe =
       "  a  \xef\xbc\xa1\xef\xac\x81\xe2\x91\xa0 e\xcc\x81\xc2\xa0\r\n\t\xf4\x8f\xbf\xbd  ";

@@ -36,15 +36,19 @@ struct TokenizerOptions {
 class Tokenizer {
  public:
   // Reads a SentencePiece model. Throws Error, naming the file, unless it is one that keeps the promise
-  // above: all 256 byte pieces, identity normalisation, no dummy prefix, spaces kept, an end-of-document
-  // (eos) piece.
+  // above: all 256 byte pieces, one for the space, identity normalisation, no dummy prefix, spaces kept, an
+  // end-of-document (eos) piece.
   explicit Tokenizer(const std::filesystem::path& model);
+  // The same of a model file's bytes; `name` stands for the file.
+  Tokenizer(const std::string& bytes, const std::filesystem::path& name);
   ~Tokenizer();
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;
 
-  // Learns a model from the texts that `next` yields until nullopt (each valid UTF-8, of any length) and
-  // returns the model file's bytes. The same texts give the same bytes.
+  // Learns a model from the texts that `next` yields until nullopt (each valid UTF-8, of any length and script,
+  // with spaces or without) and returns the model file's bytes, which the constructor takes. The same texts
+  // give the same bytes. Throws Error where the text gives fewer pieces than were asked for, or has more
+  // characters, with how many would do.
   static std::string train(const TokenizerOptions& options,
                            const std::function<std::optional<std::string>()>& next);
 

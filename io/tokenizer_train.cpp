@@ -1,6 +1,7 @@
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "io/tokenizer.h"
@@ -33,6 +34,13 @@ class Sentences {
       at += length;
     }
     add_run(text.substr(begin));
+  }
+
+  // SentencePiece stops the program where a required character, its mark for a space, has no count.
+  void see_a_space() {
+    const bool seen = std::any_of(sentences_.begin(), sentences_.end(),
+                                  [](const std::string& s) { return s.find(' ') != std::string::npos; });
+    if (!seen) sentences_.emplace_back(" ");
   }
 
   std::vector<std::string>& all() { return sentences_; }
@@ -98,6 +106,7 @@ std::unordered_map<std::string, std::string> arguments(const TokenizerOptions& o
       {"split_by_whitespace", flag(o.split_by_whitespace)},
       {"split_digits", flag(o.split_digits)},
       {"max_sentencepiece_length", std::to_string(o.max_piece_length)},
+      {"required_chars", "\xe2\x96\x81"},  // a space has no bytes to fall back on: they are those of U+2581
       {"byte_fallback", "true"},
       {"normalization_rule_name", "identity"},
       {"add_dummy_prefix", "false"},
@@ -123,11 +132,15 @@ void check_options(const TokenizerOptions& o) {
 
 // What SentencePiece found wrong, as its user can act on it.
 std::string advice(const std::string& message) {
-  const bool crowded = message.find("smaller than required_chars") != std::string::npos;
-  return crowded
-             ? "its characters and the 258 fixed pieces are more than that: ask for more pieces, or lower "
-               "the character coverage"
-             : message;
+  if (message.find("smaller than required_chars") == std::string::npos) return message;
+  const size_t versus = message.find(" vs ");  // "300 vs 412"
+  const size_t digits = versus == std::string::npos ? versus : versus + 4;
+  const std::string fewest =
+      digits == std::string::npos
+          ? ""
+          : message.substr(digits, message.find_first_not_of("0123456789", digits) - digits);
+  return "its characters, the space and the 258 fixed pieces are " + (fewest.empty() ? "more" : fewest) +
+         ": ask for more pieces, or lower the character coverage";
 }
 
 }  // namespace
@@ -139,6 +152,7 @@ std::string Tokenizer::train(const TokenizerOptions& options,
   while (const auto text = next()) sentences.add_text(*text);
   check(!sentences.all().empty(), "the tokenizer has no text to learn from");
   const std::string bytes = std::to_string(sentences.bytes());
+  sentences.see_a_space();
 
   Handover handover(sentences.all());
   std::string model;
@@ -150,7 +164,9 @@ std::string Tokenizer::train(const TokenizerOptions& options,
   require(loads, "SentencePiece cannot read the model it trained");
   check(processor.GetPieceSize() == options.vocab_size,
         bytes + " bytes of text give only " + std::to_string(processor.GetPieceSize()) + " pieces, not " +
-            std::to_string(options.vocab_size) + ": ask for fewer, or give more text");
+            std::to_string(options.vocab_size) + ": ask for at most " +
+            std::to_string(processor.GetPieceSize()) + ", or give more text");
+  Tokenizer(model, "the tokenizer that was learned");  // throws unless it keeps the promise
   return model;
 }
 

@@ -1,6 +1,7 @@
 #include "io/tokenizer.h"
 
 #include <sentencepiece_processor.h>
+#include <sentencepiece_trainer.h>
 
 #include <random>
 
@@ -178,6 +179,92 @@ TEST_CASE("a sample keeps the corpus's first sentence, whole") {
   CHECK(tokenizer.encode("ab").size() == 1);
 }
 
+namespace {
+
+// Scripts with spaces between words and without: code points from, to (both of the script), and how often in
+// ten characters a space or a line end comes.
+struct Script {
+  const char* name;
+  char32_t from, to;
+  int spaces;
+};
+constexpr Script kScripts[] = {
+    {"one letter", 'a', 'a', 0},
+    {"two letters", 'a', 'b', 0},
+    {"digits", '0', '9', 0},
+    {"Latin", 'a', 'z', 2},
+    {"Latin unbroken", 'a', 'z', 0},
+    {"spaces", ' ', ' ', 0},
+    {"line ends", '\n', '\n', 0},
+    {"Thai", 0xe01, 0xe2e, 0},
+    {"Devanagari", 0x905, 0x939, 2},
+    {"Arabic", 0x627, 0x64a, 2},
+    {"Hiragana", 0x3041, 0x3093, 0},
+    {"Chinese", 0x4e00, 0x4e80, 0},
+    {"Hangul", 0xac00, 0xac60, 2},
+    {"emoji", 0x1f600, 0x1f64f, 0},
+    {"tabs", '\t', '\t', 0},
+    {"SentencePiece's", 0x2580, 0x2586, 1},
+    {"private use", 0xe000, 0xe020, 0},
+    {"controls", 0x1, 0x1f, 0},
+};
+
+std::string text_of(const Script& script, std::mt19937& random, int characters) {
+  std::string text;
+  for (int i = 0; i < characters; ++i) {
+    const bool space = int(random() % 10) < script.spaces;
+    text +=
+        space ? (random() % 8 ? " " : "\n") : utf8(script.from + random() % (script.to - script.from + 1));
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("a tokenizer is learned from any script, and gives back every text") {
+  const TempFolder folder;
+  std::mt19937 random(7);
+  std::string all = design_page().substr(0, 1000);
+  for (const Script& script : kScripts) all += text_of(script, random, 50);
+  std::vector<std::string> learned;
+  for (const Script& script : kScripts) learned.push_back(text_of(script, random, 600));
+  for (int i = 0; i < 6; ++i) {  // mixtures: a rare space among letters, a script within another
+    std::string mixed;
+    while (mixed.size() < 800)
+      mixed += text_of(kScripts[random() % std::size(kScripts)], random, 1 << random() % 10);
+    learned.push_back(mixed);
+  }
+  for (size_t i = 0; i < learned.size(); ++i) {
+    INFO((i < std::size(kScripts) ? kScripts[i].name : "mixed"));
+    std::optional<std::string> rest = learned[i];
+    const auto train = [&](int pieces) {
+      rest = learned[i];
+      return learn(folder.file("t.model"), *rest, {.vocab_size = pieces});
+    };
+    // Far too many pieces: the refusal says how many there are, and that many can be had.
+    const std::string refusal = message_of([&] { train(50000); });
+    REQUIRE(lacks(refusal, " pieces, not 50000: ask for at most ") == "");
+    const int most = std::stoi(refusal.substr(refusal.find("at most ") + 8));
+    const Tokenizer tokenizer = train(std::min(most, 700));
+    CHECK(tokenizer.decode(tokenizer.encode(all)) == all);
+    CHECK(tokenizer.decode(tokenizer.encode(learned[i])) == learned[i]);
+    CHECK(train(most).vocab_size() == most);
+    if (most < 700) CHECK(message_of([&] { train(most + 1); }) != "");
+  }
+}
+
+TEST_CASE("a space is a piece however rare it is") {
+  const TempFolder folder;
+  std::string text;
+  for (int i = 0; i < 5000; ++i) text += "ACGT"[i * i % 7 % 4];
+  for (const std::string& sample : {text, text + " ", " " + text + text, text.substr(0, 5)}) {
+    const Tokenizer tokenizer =
+        learn(folder.file("t.model"), sample, {.vocab_size = 262, .character_coverage = 0.98});
+    CHECK(tokenizer.encode(" ").size() == 1);
+    CHECK(tokenizer.decode(tokenizer.encode(" a  b ")) == " a  b ");
+  }
+}
+
 TEST_CASE("learning says what it lacks") {
   const auto train = [](const std::string& text, const TokenizerOptions& options) {
     return message_of([&] {
@@ -195,6 +282,11 @@ TEST_CASE("learning says what it lacks") {
   const std::string crowded = train(design_page(), {.vocab_size = 262});
   CHECK(crowded.find("cannot learn a tokenizer of 262 pieces") != std::string::npos);
   CHECK(crowded.find("ask for more pieces, or lower the character coverage") != std::string::npos);
+  const size_t number = crowded.find("fixed pieces are ") + 17;  // how many would do: and they do
+  const int fewest = std::stoi(crowded.substr(number));
+  CHECK(train(design_page(), {.vocab_size = fewest}) == "");
+  CHECK(lacks(train(design_page(), {.vocab_size = fewest - 1}),
+              "fixed pieces are " + std::to_string(fewest)) == "");
 }
 
 TEST_CASE("a model that cannot keep the promise is refused") {
@@ -208,6 +300,20 @@ TEST_CASE("a model that cannot keep the promise is refused") {
   CHECK(message_of([&] { tokenizer.piece(600); }).find("token 600 is outside the vocabulary of 600") !=
         std::string::npos);
   CHECK(message_of([&] { tokenizer.decode(std::vector<int32_t>{-1}); }) != "");
+}
+
+TEST_CASE("a model without a piece for the space is refused with this reason") {
+  const TempFolder folder;
+  folder.put("dna.txt", "ACGTACGTTTACGACGACGT");
+  const std::string model = folder.file("dna");
+  REQUIRE(sentencepiece::SentencePieceTrainer::Train(
+              "--input=" + folder.file("dna.txt") + " --model_prefix=" + model +
+              " --model_type=bpe --vocab_size=264 --byte_fallback --normalization_rule_name=identity "
+              "--add_dummy_prefix=false --remove_extra_whitespaces=false --hard_vocab_limit=false "
+              "--minloglevel=2 --unk_id=0 --eos_id=1 --bos_id=-1")
+              .ok());
+  CHECK(lacks(message_of([&] { Tokenizer(model + ".model"); }), "dna.model: has no piece for the space") ==
+        "");
 }
 
 TEST_CASE("a stream of ids becomes whole characters") {
