@@ -12,7 +12,6 @@ cmake -S . -B build-sanitize -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DGENESIS_CUD
   -DGENESIS_WERROR=ON -DGENESIS_SANITIZE=address,undefined -DCMAKE_CXX_FLAGS_RELEASE=-O1 \
   >"$log" 2>&1 || { cat "$log"; exit 1; }
 cmake --build build-sanitize --target "${programs[@]}"
-export OMP_WAIT_POLICY=passive
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 echo leak:libomp >build-sanitize/not_ours.txt
 export LSAN_OPTIONS=suppressions=$PWD/build-sanitize/not_ours.txt

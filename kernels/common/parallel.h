@@ -1,4 +1,4 @@
-// The CPU device's threads: one pool, OpenMP's, shared with oneDNN.
+// The CPU device's threads: one pool, made when first needed.
 #pragma once
 
 #include <algorithm>
@@ -8,21 +8,29 @@
 
 namespace genesis {
 
-// Threads that parallel_for uses: OpenMP's maximum.
+// Threads that parallel_for uses, the caller among them: all CPUs that the process may use (available_cpus.h)
+// until set_thread_count says otherwise, of which there may be more.
 int thread_count();
 void set_thread_count(int threads);
 
 // Inside parallel_for: the calling thread's number, in [0, thread_count()). For scratch memory.
 int thread_index();
 
+namespace detail {
+using Task = void (*)(const void* body, int64_t i);
+void share_out(int64_t n, Task task, const void* body);
+}  // namespace detail
+
 // Calls body(i) for i in [0, n), each exactly once, in any order and on any thread. An iteration should be at
 // least some microseconds of work: callers split their rows into blocks whose size depends on shapes alone,
-// never on the number of threads, so that sums over blocks have the same bits on every machine.
+// never on the number of threads, so that sums over blocks have the same bits on every machine. The first
+// exception that leaves a body is thrown again here, and iterations that had not begun are left out. Inside a
+// body, and while another thread is in parallel_for, the calling thread does it all.
 template <class Body>
 void parallel_for(int64_t n, const Body& body) {
-  if (n == 1) return body(0);  // OpenMP would allocate a team of one
-#pragma omp parallel for schedule(dynamic, 1)
-  for (int64_t i = 0; i < n; ++i) body(i);
+  if (n == 1) return body(0);
+  detail::share_out(
+      n, [](const void* b, int64_t i) { (*static_cast<const Body*>(b))(i); }, &body);
 }
 
 // Calls body(r) for r in [0, rows), in tasks of `block` rows.

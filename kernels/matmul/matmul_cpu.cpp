@@ -1,3 +1,5 @@
+#include <omp.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -36,20 +38,20 @@ struct Cut {
 };
 
 // How a product is made of oneDNN's, by the shape alone: never by the number of threads, so that the sums are
-// the same with any.
+// the same with any. A block is one thread's, its sums whole: oneDNN would share out and order the sums of many
+// shapes by its threads, and OpenMP's threads wait badly (kernels/common/parallel.cpp).
 struct Cuts {
-  Cut m, n, k;
-  bool one_thread_each = false;  // oneDNN's products get a thread each, and not all threads together
-  bool pack_a = false;           // a block's part of A is copied together first
+  Cut m, n;
+  bool pack_a = false;  // a block's part of A is copied together first
 };
 
-// With AVX-512, oneDNN shares out a long sum over its threads only where A is transposed: from 2048 terms on
-// in 2.6. Sums of at most so many terms are added in order.
-constexpr int64_t kTransposedTerms = 1024;
-// Without, it shares out and orders the sums of many shapes by its threads: each gets blocks of its own then,
-// of at most so many rows and columns.
-constexpr int64_t kBlockRows = 256, kBlockColumns = 512;
-// A transposed A with rows a multiple of so many elements apart, 4 KB, halves the speed of blocks this small.
+// At most so many rows and columns a block: of large products, which lose a tenth of their speed to smaller
+// blocks, and of others, which lose none and so have work for more threads.
+constexpr int64_t kLargeProduct = int64_t(1) << 20;  // elements of C
+constexpr int64_t kLargeRows = 256, kLargeColumns = 512;
+constexpr int64_t kRows = 128, kColumns = 256;
+// Without AVX-512, a transposed A with rows a multiple of so many elements apart, 4 KB, halves the speed of
+// blocks this small.
 constexpr int64_t kBadStride = 1024;
 
 Cut evenly(int64_t size, int64_t most) {
@@ -58,15 +60,12 @@ Cut evenly(int64_t size, int64_t most) {
 }
 
 Cuts cuts_of(const MatMulShape& s) {
-  if (has(dnnl::cpu_isa::avx512_core)) {
-    return {{s.M, s.M}, {s.N, s.N}, {s.K, s.transpose_a ? std::min(s.K, kTransposedTerms) : s.K}};
-  }
-  const Cut rows = evenly(s.M, kBlockRows);
+  const bool large = s.M * s.N > kLargeProduct;
+  const Cut rows = evenly(s.M, large ? kLargeRows : kRows);
   return {.m = rows,
-          .n = evenly(s.N, kBlockColumns),
-          .k = {s.K, s.K},
-          .one_thread_each = true,
-          .pack_a = s.transpose_a && s.M % kBadStride == 0 && rows.count() > 1};
+          .n = evenly(s.N, large ? kLargeColumns : kColumns),
+          .pack_a =
+              s.transpose_a && s.M % kBadStride == 0 && rows.count() > 1 && !has(dnnl::cpu_isa::avx512_core)};
 }
 
 // How far apart the rows of A are, as it is stored or copied together.
@@ -78,8 +77,8 @@ int64_t stride_of_a(const MatMulShape& s, const Cuts& cuts) {
 // While one lives, oneDNN prepares for and uses the calling thread alone.
 class OneThread {
  public:
-  OneThread() : threads_(thread_count()) { set_thread_count(1); }
-  ~OneThread() { set_thread_count(threads_); }
+  OneThread() : threads_(omp_get_max_threads()) { omp_set_num_threads(1); }
+  ~OneThread() { omp_set_num_threads(threads_); }
   OneThread(const OneThread&) = delete;
   OneThread& operator=(const OneThread&) = delete;
 
@@ -93,11 +92,10 @@ dnnl::memory::desc matrix(int64_t rows, int64_t columns, bool transposed, int64_
   return {{rows, columns}, onednn_type(type), strides};
 }
 
-// The product of M rows and N columns of the shape over `terms` of its K.
-dnnl::matmul::primitive_desc describe(const MatMulShape& s, const Cuts& cuts, int64_t M, int64_t N,
-                                      int64_t terms) {
-  const auto a = matrix(M, terms, s.transpose_a, stride_of_a(s, cuts), s.a);
-  const auto b = matrix(terms, N, s.transpose_b, s.transpose_b ? s.K : s.N, s.b);
+// The product of M rows and N columns of the shape.
+dnnl::matmul::primitive_desc describe(const MatMulShape& s, const Cuts& cuts, int64_t M, int64_t N) {
+  const auto a = matrix(M, s.K, s.transpose_a, stride_of_a(s, cuts), s.a);
+  const auto b = matrix(s.K, N, s.transpose_b, s.transpose_b ? s.K : s.N, s.b);
   const auto c = matrix(M, N, false, s.N, s.c);
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -183,8 +181,7 @@ size_t aligned(size_t bytes) { return block_count(bytes, kAlign) * kAlign; }
 struct Design {
   MatMulShape shape, computed;
   Cuts cuts;
-  // Of blocks that are shorter in M, in N, in K, or are not.
-  std::optional<dnnl::matmul::primitive_desc> blocks[2][2][2];
+  std::optional<dnnl::matmul::primitive_desc> blocks[2][2];  // that are shorter in M, in N, or are not
   int callers = 1;
   size_t wide_b = 0, wide_c = 0, of_callers = 0, packed = 0, of_a_caller = 0;  // bytes
 
@@ -198,19 +195,13 @@ const MatMulShape& computable(const MatMulShape& s) {
 }
 
 Design::Design(const MatMulShape& s) : shape(computable(s)), computed(computed_shape(s)), cuts(cuts_of(s)) {
-  if (cuts.k.count() > 1) computed.accumulate = true;
-  const int64_t tasks = cuts.m.count() * cuts.n.count();
-  if (cuts.one_thread_each) callers = int(std::min<int64_t>(thread_count(), tasks));
-  std::optional<OneThread> alone;
-  if (cuts.one_thread_each) alone.emplace();
+  callers = int(std::min<int64_t>(thread_count(), cuts.m.count() * cuts.n.count()));
+  const OneThread alone;
   for (const bool m : {false, true}) {
     for (const bool n : {false, true}) {
-      for (const bool k : {false, true}) {
-        if (!cuts.m.has(m) || !cuts.n.has(n) || !cuts.k.has(k)) continue;
-        auto& block = blocks[m][n][k];
-        block = describe(computed, cuts, cuts.m.length(m), cuts.n.length(n), cuts.k.length(k));
-        packed = std::max(packed, aligned(block->scratchpad_desc().get_size()));
-      }
+      if (!cuts.m.has(m) || !cuts.n.has(n)) continue;
+      blocks[m][n] = describe(computed, cuts, cuts.m.length(m), cuts.n.length(n));
+      packed = std::max(packed, aligned(blocks[m][n]->scratchpad_desc().get_size()));
     }
   }
   const auto wide = [](bool is_so, int64_t rows, int64_t columns) {
@@ -226,21 +217,17 @@ Design::Design(const MatMulShape& s) : shape(computable(s)), computed(computed_s
 
 struct MatMul::State {
   Design design;
-  std::optional<Product> products[2][2][2];
+  std::optional<Product> products[2][2];
 
   explicit State(const MatMulShape& shape);
   void multiply(int caller, int64_t i, int64_t j, const void* a, const void* b, void* c, char* scratch);
 };
 
 MatMul::State::State(const MatMulShape& shape) : design(shape) {
-  std::optional<OneThread> alone;
-  if (design.cuts.one_thread_each) alone.emplace();
+  const OneThread alone;
   for (const int m : {0, 1}) {
     for (const int n : {0, 1}) {
-      for (const int k : {0, 1}) {
-        const auto& block = design.blocks[m][n][k];
-        if (block) products[m][n][k].emplace(*block, design.callers);
-      }
+      if (design.blocks[m][n]) products[m][n].emplace(*design.blocks[m][n], design.callers);
     }
   }
 }
@@ -257,31 +244,25 @@ void pack(const Design& d, int64_t i, const void* a, float* to) {
 
 }  // namespace
 
-// Block (i, j) of the product, its terms in order.
+// Block (i, j) of the product.
 void MatMul::State::multiply(int caller, int64_t i, int64_t j, const void* a, const void* b, void* c,
                              char* scratch) {
   const MatMulShape& s = design.computed;
-  const Cuts& cuts = design.cuts;
-  const Cut &m = cuts.m, &n = cuts.n, &k = cuts.k;
+  const Cut &m = design.cuts.m, &n = design.cuts.n;
   const int64_t row = i * m.block, column = j * n.block;
   const auto at = [](const void* base, int64_t index, DType type) {
     return static_cast<const char*>(base) + index * int64_t(size_of(type));
   };
   scratch += design.of_callers + size_t(caller) * design.of_a_caller;
-  const int64_t a_stride = stride_of_a(s, cuts);
-  const int64_t a_row = cuts.pack_a ? 0 : row;
-  if (cuts.pack_a) {
+  const void* rows_of_a = at(a, s.transpose_a ? row : row * s.K, s.a);
+  if (design.cuts.pack_a) {
     float* packed = reinterpret_cast<float*>(scratch + design.packed);
     pack(design, i, a, packed);
-    a = packed;
+    rows_of_a = packed;
   }
-  char* out = static_cast<char*>(c) + (row * s.N + column) * int64_t(size_of(s.c));
-  for (int64_t l = 0; l < k.count(); ++l) {
-    const int64_t term = l * k.block;
-    Product& product = *products[m.last_is_short(i)][n.last_is_short(j)][k.last_is_short(l)];
-    product(caller, at(a, s.transpose_a ? term * a_stride + a_row : row * a_stride + term, s.a),
-            at(b, s.transpose_b ? column * s.K + term : term * s.N + column, s.b), out, scratch);
-  }
+  void* out = static_cast<char*>(c) + (row * s.N + column) * int64_t(size_of(s.c));
+  Product& product = *products[m.last_is_short(i)][n.last_is_short(j)];
+  product(caller, rows_of_a, at(b, s.transpose_b ? column * s.K : column, s.b), out, scratch);
 }
 
 MatMul::MatMul(const MatMulShape& s) : state_(std::make_unique<State>(s)) {}
@@ -301,21 +282,15 @@ void MatMul::operator()(const void* a, const void* b, void* c, void* workspace) 
     b = widen(b, wide(d.wide_b), s.K * s.N);
   }
   void* product = s.c == asked.c ? c : wide(d.wide_c);
-  if (s.accumulate && !asked.accumulate) std::memset(product, 0, size_t(s.M * s.N) * sizeof(float));
-
-  if (d.cuts.one_thread_each) {
-    const int64_t columns = d.cuts.n.count(), blocks = d.cuts.m.count() * columns;
-    // Each caller takes blocks until none is left: there is scratch memory for so many, however many threads run.
-    std::atomic<int64_t> next = 0;
-    parallel_for(d.callers, [&](int64_t caller) {
-      const OneThread alone;
-      for (int64_t block; (block = next++) < blocks;) {
-        state_->multiply(int(caller), block / columns, block % columns, a, b, product, scratch);
-      }
-    });
-  } else {
-    state_->multiply(0, 0, 0, a, b, product, scratch);
-  }
+  const int64_t columns = d.cuts.n.count(), blocks = d.cuts.m.count() * columns;
+  // Each caller takes blocks until none is left: there is scratch memory for so many, however many threads run.
+  std::atomic<int64_t> next = 0;
+  parallel_for(d.callers, [&](int64_t caller) {
+    const OneThread alone;
+    for (int64_t block; (block = next++) < blocks;) {
+      state_->multiply(int(caller), block / columns, block % columns, a, b, product, scratch);
+    }
+  });
   if (s.c != asked.c) narrow(wide(d.wide_c), c, s.M * s.N);
 }
 

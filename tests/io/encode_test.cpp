@@ -1,10 +1,9 @@
 #include "io/encode.h"
 
-#include <omp.h>
-
 #include <random>
 #include <sstream>
 
+#include "kernels/common/parallel.h"
 #include "tests/io/small_dataset.h"
 #include "tests/io/small_tokenizer.h"
 #include "tests/support/catch.h"
@@ -53,9 +52,9 @@ TEST_CASE("a long document is encoded as if it were encoded whole, by any number
   const std::string text = much_text(20 * kMaxBlock);
   folder.put("a.txt", text);
   const auto expected = tokens_of(tokenizer, {text});
-  const int threads = omp_get_max_threads();
+  const int threads = thread_count();
   for (int n : {1, 2, 5}) {
-    omp_set_num_threads(n);
+    set_thread_count(n);
     Corpus corpus({.files = {folder.file("a.txt")}});
     const TokenDataset data = encoded(folder, tokenizer, corpus);
     CHECK(all_tokens(data) == expected);
@@ -63,7 +62,7 @@ TEST_CASE("a long document is encoded as if it were encoded whole, by any number
     CHECK(data.bytes() == int64_t(text.size()));
     CHECK(data.info().tokenizer_hash == tokenizer.hash());
   }
-  omp_set_num_threads(threads);
+  set_thread_count(threads);
 }
 
 TEST_CASE("documents keep their order, and their text comes back") {

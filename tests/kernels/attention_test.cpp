@@ -1,8 +1,7 @@
 #include "kernels/attention/attention.h"
 
-#include <omp.h>
-
 #include "kernels/attention/attention_cases.h"
+#include "kernels/common/parallel.h"
 #include "tests/support/catch.h"
 #include "tests/support/compare.h"
 #include "tests/support/complex_step.h"
@@ -54,10 +53,10 @@ TEST_CASE("attention: the CPU version agrees with the reference") {
 }
 
 TEST_CASE("attention: the same bits again, and with any number of threads") {
-  const int threads = omp_get_max_threads();
+  const int threads = thread_count();
   std::vector<double> out, d_qkv;
   for (const int n : {1, 2, 5}) {
-    omp_set_num_threads(n);
+    set_thread_count(n);
     const AttentionProblem p = problem({"threads", 2, 200, 4, 2, 32, 60}, DType::bf16);
     for (int run = 0; run < 2; ++run) {
       cpu::attention_forward(p.forward());
@@ -68,7 +67,7 @@ TEST_CASE("attention: the same bits again, and with any number of threads") {
       CHECK(p.d_qkv.to_double() == d_qkv);
     }
   }
-  omp_set_num_threads(threads);
+  set_thread_count(threads);
 }
 
 TEST_CASE(

@@ -1,6 +1,5 @@
 // Work is split by shapes: sums have the same bits with any number of threads.
-#include <omp.h>
-
+#include "kernels/common/parallel.h"
 #include "kernels/cross_entropy/cross_entropy_cases.h"
 #include "kernels/embedding/embedding_cases.h"
 #include "kernels/grad_norm/grad_norm_cases.h"
@@ -14,15 +13,15 @@ namespace {
 // Calls run(), which gives what an op wrote, with several numbers of threads.
 template <class Run>
 void check_same_with_any_threads(const Run& run) {
-  const int threads = omp_get_max_threads();
-  omp_set_num_threads(1);
+  const int threads = thread_count();
+  set_thread_count(1);
   const std::vector<double> expected = run();
   for (const int n : {2, 3, 8}) {
-    omp_set_num_threads(n);
+    set_thread_count(n);
     INFO(n << " threads");
     CHECK(run() == expected);
   }
-  omp_set_num_threads(threads);
+  set_thread_count(threads);
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
 // Training steps that have to come out the same, to the bit or to fp32 rounding, however they are computed.
-#include <omp.h>
 
 #include <optional>
 
@@ -125,9 +124,9 @@ TEST_CASE("training: the same seed gives the same bits, with any number of threa
   CHECK(difference(first, run(1)) == "");
   CHECK(difference(first, run(2)) != "");
   const int threads = thread_count();
-  omp_set_num_threads(threads == 1 ? 2 : 1);
+  set_thread_count(threads == 1 ? 2 : 1);
   const Bits other = run(1);
-  omp_set_num_threads(threads);
+  set_thread_count(threads);
   CHECK(difference(first, other) == "");
 }
 
