@@ -11,7 +11,6 @@
 #include "apps/train/training_graph.h"
 #include "engine/ops/matmul.h"
 #include "engine/runtime/executable.h"
-#include "kernels/common/parallel.h"
 #include "kernels/common/random.h"
 #include "model/decoder.h"
 #include "model/init.h"
@@ -150,14 +149,15 @@ void bench(const Config& config, int steps) {
   print_table(step, steps, tokens);
   const double step_time = median(step_s), products_time = median(products_s);
   std::cout << fmt::format(
-      "\n{} on {} threads, {} tokens a step, median of {} steps\n"
+      "\n{} on {}, {} tokens a step, median of {} steps\n"
       "step                  {:8.1f} ms   {:.0f} tokens/s\n"
       "its products alone    {:8.1f} ms   {:.0f} tokens/s, {:.0f} GFLOP/s\n"
       "time inside oneDNN    {:8.1f}% of the step\n"
       "the step runs at      {:8.1f}% of its products' speed\n",
-      name_of(dtype), thread_count(), int64_t(tokens), steps, step_time * 1e3, tokens / step_time,
-      products_time * 1e3, tokens / products_time, double(micro_steps) * all.flops() / products_time / 1e9,
-      100 * matmul_s / step_time, 100 * products_time / step_time);
+      name_of(dtype), threads_in_words(config.device), int64_t(tokens), steps, step_time * 1e3,
+      tokens / step_time, products_time * 1e3, tokens / products_time,
+      double(micro_steps) * all.flops() / products_time / 1e9, 100 * matmul_s / step_time,
+      100 * products_time / step_time);
 }
 
 }  // namespace

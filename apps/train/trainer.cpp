@@ -12,7 +12,6 @@
 #include "io/format.h"
 #include "io/run_dir.h"
 #include "kernels/common/error.h"
-#include "kernels/common/parallel.h"
 #include "model/decoder.h"
 #include "model/init.h"
 #include "model/parameters.h"
@@ -80,9 +79,9 @@ Trainer::Trainer(const Config& config, Terminal terminal)
       std::make_unique<RunLog>(RunLog::Options{config.run_dir, config.train.steps, state_.step,
                                                config.log.every, config.log.metrics, config.log.tensorboard},
                                terminal);
-  log_->message(fmt::format("{} parameters, {} on {} threads, {} tokens a step, {} of memory",
+  log_->message(fmt::format("{} parameters, {} on {}, {} tokens a step, {} of memory",
                             format_count(double(parameter_count(config.model))), name_of(dtype),
-                            thread_count(), format_count(double(tokens_per_step())),
+                            threads_in_words(config.device), format_count(double(tokens_per_step())),
                             format_bytes(double(persistent_bytes(training.graph) + storage_.arena_bytes()))));
   for (const std::string& line : lines) log_->message(line);
 }

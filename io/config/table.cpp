@@ -291,15 +291,17 @@ Section device_section() {
       {Config::DeviceKind::automatic, Config::DeviceKind::cpu, Config::DeviceKind::cuda}};
   const Choice<Config::Precision> precisions{
       {Config::Precision::automatic, Config::Precision::f32, Config::Precision::bf16}};
-  return {"device",
-          "What computes.",
-          {field(kOptional, "device.kind", device, &Device::kind, kinds, "",
-                 "auto: the best that this build has, which is the CPU so far."),
-           field(kOptional, "device.dtype", device, &Device::dtype, precisions, "",
-                 "Type of activations and of the weights computed with; parameters, moments and sums are f32 "
-                 "always. auto: bf16 where the device multiplies it faster."),
-           field(kOptional, "device.threads", device, &Device::threads, Integer{.min = 0, .max = 4096},
-                 "threads", "CPU threads. 0: one for each core.")}};
+  return {
+      "device",
+      "What computes.",
+      {field(kOptional, "device.kind", device, &Device::kind, kinds, "",
+             "auto: the best that this build has, which is the CPU so far."),
+       field(kOptional, "device.dtype", device, &Device::dtype, precisions, "",
+             "Type of activations and of the weights computed with; parameters, moments and sums are f32 "
+             "always. auto: bf16 where the device multiplies it faster."),
+       field(kOptional, "device.threads", device, &Device::threads, Integer{.min = 0, .max = 4096}, "threads",
+             "CPU threads, at most one for each CPU that the process may use (its affinity, its container's "
+             "quota). 0: so many.")}};
 }
 
 }  // namespace
