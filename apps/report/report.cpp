@@ -13,7 +13,7 @@
 #include "io/config/table.h"
 #include "io/format.h"
 #include "kernels/common/error.h"
-#include "model/decoder.h"
+#include "model/parameters.h"
 
 namespace genesis {
 namespace {

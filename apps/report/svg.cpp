@@ -148,7 +148,7 @@ std::string draw_curve(const Curve& curve, const Axes& axes) {
   constexpr size_t kFewPoints = 60;
   if (curve.kind == Curve::Kind::exact || curve.points.size() < kFewPoints)
     return polyline(line, fmt::format("class=\"{} line\"", color));
-  const std::vector<double> values = smoothed(curve.points, 0.95);
+  const std::vector<double> values = smoothed(curve.points, 0.85);
   for (size_t i = 0; i < values.size(); ++i) smooth.emplace_back(line[i].first, axes.y(values[i]));
   return polyline(line, fmt::format("class=\"{} raw\"", color)) +
          polyline(smooth, fmt::format("class=\"{} line\"", color));
