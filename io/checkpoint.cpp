@@ -31,27 +31,48 @@ fs::path folder_of(const std::string& run_dir) { return fs::path(run_dir) / "che
 
 fs::path temporary_of(const fs::path& checkpoint) { return checkpoint.string() + kTemporary; }
 
+std::string name_of_step(int64_t step) { return fmt::format("{}{:08}", kPrefix, step); }
+
 // The step in a checkpoint's folder name, or nothing if it is not one.
 std::optional<int64_t> step_of(const std::string& name) {
   if (!name.starts_with(kPrefix)) return std::nullopt;
   const std::string digits = name.substr(std::strlen(kPrefix));
-  const bool number = digits.find_first_not_of("0123456789") == std::string::npos;
-  if (!number || digits.size() < 8 || digits.size() > 18) return std::nullopt;
-  return std::stoll(digits);
+  if (digits.empty() || digits.size() > 18) return std::nullopt;
+  if (digits.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
+  const int64_t step = std::stoll(digits);
+  return name == name_of_step(step) ? std::optional(step) : std::nullopt;
 }
 
-// A run's checkpoints, highest step first.
-std::vector<fs::path> list_checkpoints(const std::string& run_dir) {
-  std::map<int64_t, fs::path, std::greater<>> by_step;
+struct Listing {
+  std::vector<fs::path> checkpoints;  // of a checkpoint's name, highest step first
+  std::vector<fs::path> temporaries;  // what interrupted saves and removals left
+  std::vector<fs::path> others;       // of a name that only begins like a checkpoint's
+};
+
+// What a run's folder of checkpoints holds. Only where there is no such folder is it empty; one that can't be
+// listed is an Error.
+Listing list_checkpoints(const std::string& run_dir) {
+  const fs::path folder = folder_of(run_dir);
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder_of(run_dir), error)) {
-    if (const auto step = step_of(entry.path().filename().string())) by_step[*step] = entry.path();
+  Listing listing;
+  const fs::file_type type = fs::symlink_status(folder, error).type();
+  if (type == fs::file_type::not_found) return listing;
+  std::map<int64_t, fs::path, std::greater<>> by_step;
+  fs::directory_iterator entry(folder, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (!name.starts_with(kPrefix)) continue;
+    if (const auto step = step_of(name)) {
+      by_step[*step] = entry->path();
+    } else {
+      (name.ends_with(kTemporary) ? listing.temporaries : listing.others).push_back(entry->path());
+    }
   }
-  check(!error || error == std::errc::no_such_file_or_directory,
-        "cannot read " + folder_of(run_dir).string() + ": " + error.message());
-  std::vector<fs::path> list;
-  for (const auto& [step, path] : by_step) list.push_back(path);
-  return list;
+  check(!error, fmt::format("cannot list the checkpoints in {}{}: {}", folder.string(),
+                            type == fs::file_type::symlink ? ", a symbolic link" : "", error.message()));
+  for (const auto& [step, path] : by_step) listing.checkpoints.push_back(path);
+  std::sort(listing.others.begin(), listing.others.end());
+  return listing;
 }
 
 void remove_folder(const fs::path& path) {
@@ -60,14 +81,8 @@ void remove_folder(const fs::path& path) {
   check(!error, "cannot remove " + path.string() + ": " + error.message());
 }
 
-// What interrupted saves and removals left.
-void remove_temporaries(const fs::path& folder) {
-  std::vector<fs::path> left;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with(kPrefix) && name.ends_with(kTemporary)) left.push_back(entry.path());
-  }
-  for (const fs::path& path : left) remove_folder(path);
+void remove_temporaries(const std::string& run_dir) {
+  for (const fs::path& path : list_checkpoints(run_dir).temporaries) remove_folder(path);
 }
 
 // Gives a folder its name in one step. What had that name before, if anything, gets the folder's old one.
@@ -80,7 +95,12 @@ void publish(const fs::path& from, const fs::path& to) {
   if (cannot_exchange && std::rename(to.c_str(), aside.c_str()) != 0 && errno != ENOENT) {
     throw_errno("cannot rename " + to.string());
   }
-  if (std::rename(from.c_str(), to.c_str()) != 0) throw_errno("cannot rename " + from.string());
+  if (std::rename(from.c_str(), to.c_str()) != 0) {
+    const int reason = errno;
+    if (cannot_exchange) std::rename(aside.c_str(), to.c_str());
+    errno = reason;
+    throw_errno("cannot rename " + from.string());
+  }
 }
 
 // ---- checking ----
@@ -90,19 +110,72 @@ void check_size(const fs::path& file, uint64_t found, uint64_t expected) {
                                        file.string(), found, expected));
 }
 
-// Why a checkpoint is not complete; empty: it is.
-std::string why_broken(const fs::path& checkpoint) {
+struct Condition {
+  std::string broken;   // why it is not complete; empty: it is
+  std::string unsound;  // of a complete one: its manifest's
+};
+
+Condition condition_of(const fs::path& checkpoint) {
   try {
-    for (const auto& [name, sum] : read_manifest(checkpoint).files) {
+    const CheckpointManifest manifest = read_manifest(checkpoint);
+    for (const auto& [name, sum] : manifest.files) {
       std::error_code error;
       const uint64_t bytes = fs::file_size(checkpoint / name, error);
       check(!error, (checkpoint / name).string() + ": " + error.message());
       check_size(checkpoint / name, bytes, sum.bytes);
     }
-    return "";
+    return {"", manifest.unsound};
   } catch (const Error& error) {
-    return error.what();
+    return {error.what(), ""};
   }
+}
+
+// Before a checkpoint gets its name: what has that name and can't be read is kept, under a name that nothing
+// removes or takes for a checkpoint.
+void keep_unreadable(const fs::path& checkpoint, const Warn& warn) {
+  const auto there = [](const fs::path& path) {
+    return fs::symlink_status(path).type() != fs::file_type::not_found;
+  };
+  if (!there(checkpoint)) return;
+  const std::string reason = condition_of(checkpoint).broken;
+  if (reason.empty()) return;
+  fs::path aside;
+  int number = 1;
+  do {
+    aside = checkpoint.string() + (number == 1 ? ".unreadable" : fmt::format(".unreadable.{}", number));
+    ++number;
+  } while (there(aside));
+  if (std::rename(checkpoint.c_str(), aside.c_str()) != 0) {
+    throw_errno("cannot rename the unreadable checkpoint " + checkpoint.string());
+  }
+  warn(fmt::format("{} could not be read and is kept as {}: {}", checkpoint.string(),
+                   aside.filename().string(), reason));
+}
+
+// Tensors of numbers are fp32 here; others count as finite.
+bool all_finite(const TensorView& tensor) {
+  if (tensor.dtype != StoredDType::f32) return true;
+  constexpr uint32_t kExponent = 0x7f800000;  // all ones: an infinity or not a number
+  const auto* bits = static_cast<const uint32_t*>(tensor.data);
+  const size_t count = byte_size(tensor.dtype, tensor.shape, tensor.name) / sizeof *bits;
+  bool finite = true;
+  for (size_t i = 0; i < count; ++i) finite &= (bits[i] & kExponent) != kExponent;
+  return finite;
+}
+
+// Why what is about to be saved should not push an older checkpoint out; empty: nothing speaks against it.
+std::string unsound(const TrainState& state, std::span<const TensorView> model,
+                    std::span<const TensorView> optimizer) {
+  if (state.bad_steps_in_a_row > 0) {
+    return fmt::format("the last {} step{} not applied, for a loss or gradient that was not finite",
+                       state.bad_steps_in_a_row, state.bad_steps_in_a_row == 1 ? " was" : "s were");
+  }
+  for (const auto& tensors : {model, optimizer}) {
+    for (const TensorView& t : tensors) {
+      if (!all_finite(t)) return fmt::format("'{}' holds a number that is not finite", t.name);
+    }
+  }
+  return "";
 }
 
 std::string describe(StoredDType dtype, const std::vector<int64_t>& shape) {
@@ -168,24 +241,26 @@ class Loading {
 }  // namespace
 
 std::string save_checkpoint(const std::string& run_dir, const TrainState& state,
-                            std::span<const TensorView> model, std::span<const TensorView> optimizer) {
+                            std::span<const TensorView> model, std::span<const TensorView> optimizer,
+                            const Warn& warn) {
   const fs::path folder = folder_of(run_dir);
-  const fs::path checkpoint = folder / fmt::format("{}{:08}", kPrefix, state.step);
+  const fs::path checkpoint = folder / name_of_step(state.step);
   const fs::path temporary = temporary_of(checkpoint);
   std::error_code error;
   fs::create_directories(folder, error);
   check(!error, "cannot create " + folder.string() + ": " + error.message());
-  remove_temporaries(folder);
+  remove_temporaries(run_dir);
   try {
     fs::create_directory(temporary, error);
     check(!error, "cannot create " + temporary.string() + ": " + error.message());
-    CheckpointManifest manifest{state, {}};
+    CheckpointManifest manifest{state, unsound(state, model, optimizer), {}};
     manifest.files[kCheckpointModelFile] =
         write_safetensors((temporary / kCheckpointModelFile).string(), model);
     manifest.files[kCheckpointOptimizerFile] =
         write_safetensors((temporary / kCheckpointOptimizerFile).string(), optimizer);
     write_manifest(temporary, manifest);
     sync_folder(temporary.string());
+    keep_unreadable(checkpoint, warn);
     publish(temporary, checkpoint);
   } catch (const Error&) {
     fs::remove_all(temporary, error);  // the disk may be full: leave no half of a checkpoint on it
@@ -193,18 +268,31 @@ std::string save_checkpoint(const std::string& run_dir, const TrainState& state,
   }
   sync_folder(folder.string());
   sync_folder(run_dir);
-  remove_temporaries(folder);  // the one that was replaced
+  remove_temporaries(run_dir);  // the one that was replaced
   return checkpoint.string();
 }
 
 std::optional<std::string> latest_checkpoint(const std::string& run_dir, const Warn& warn) {
-  for (const fs::path& checkpoint : list_checkpoints(run_dir)) {
-    const std::string reason = why_broken(checkpoint);
-    if (reason.empty()) return checkpoint.string();
-    warn("skipping the broken checkpoint " + checkpoint.string() + ": " + reason);
+  const Listing listing = list_checkpoints(run_dir);
+  std::vector<std::string> broken;
+  for (const fs::path& checkpoint : listing.checkpoints) {
+    const std::string reason = condition_of(checkpoint).broken;
+    if (reason.empty()) {
+      for (const std::string& b : broken) warn("skipping the broken checkpoint " + b);
+      return checkpoint.string();
+    }
+    broken.push_back(checkpoint.string() + ": " + reason);
   }
+  for (const fs::path& path : listing.others) broken.push_back(path.string() + ": not a checkpoint's name");
+  check(broken.empty(),
+        fmt::format(
+            "{} holds checkpoints, and none of them can be read: {}. Nothing was changed: make one readable, "
+            "or move them away to begin anew",
+            folder_of(run_dir).string(), fmt::join(broken, "; ")));
   return std::nullopt;
 }
+
+std::string why_unsound(const std::string& checkpoint) { return read_manifest(checkpoint).unsound; }
 
 std::string find_checkpoint(const std::string& path, const Warn& warn) {
   std::error_code unreadable;
@@ -239,9 +327,12 @@ void load_checkpoint_model(const std::string& checkpoint, std::span<const NamedT
 
 void prune_checkpoints(const std::string& run_dir, int64_t keep) {
   check(keep >= 1, fmt::format("checkpoints to keep: at least 1, found {}", keep));
-  int64_t complete = 0;
-  for (const fs::path& checkpoint : list_checkpoints(run_dir)) {
-    if (!why_broken(checkpoint).empty() || ++complete <= keep) continue;
+  int64_t sound = 0, unsound = 0;
+  for (const fs::path& checkpoint : list_checkpoints(run_dir).checkpoints) {
+    const Condition condition = condition_of(checkpoint);
+    if (!condition.broken.empty()) continue;
+    const bool kept = condition.unsound.empty() ? ++sound <= keep : ++unsound == 1 && sound == 0;
+    if (kept) continue;
     // Renamed first: a removal that is interrupted must not leave a half under a checkpoint's name.
     if (std::rename(checkpoint.c_str(), temporary_of(checkpoint).c_str()) != 0) {
       throw_errno("cannot remove " + checkpoint.string());

@@ -33,14 +33,21 @@ struct TrainState {
 // Told what was found broken and passed over.
 using Warn = std::function<void(const std::string&)>;
 
-// Writes a checkpoint and returns its folder. One of the same step is replaced. What is left of an
-// interrupted save is removed. One process at a time for a run: claim_run_dir (io/run_dir.h).
+// Writes a checkpoint and returns its folder. One of the same step is replaced; if that one can't be read it is
+// kept beside it, as step_N.unreadable, which `warn` is told. What is left of an interrupted save is removed.
+// One process at a time for a run: claim_run_dir (io/run_dir.h).
 std::string save_checkpoint(const std::string& run_dir, const TrainState& state,
-                            std::span<const TensorView> model, std::span<const TensorView> optimizer);
+                            std::span<const TensorView> model, std::span<const TensorView> optimizer,
+                            const Warn& warn);
 
-// The complete checkpoint with the highest step, if there is one. Complete: state.json is whole and every
-// file has its size; checksums are left to loading. Broken ones are passed over, each with a warning.
+// The complete checkpoint with the highest step; nothing where there is none at all. Complete: state.json is whole
+// and every file has its size; checksums are left to loading. Broken ones are passed over, each with a warning. Error,
+// with each one's reason, if there are some and none is complete, or the folder of them can't be listed.
 std::optional<std::string> latest_checkpoint(const std::string& run_dir, const Warn& warn);
+
+// Why a checkpoint does not count among those to keep: it was saved while steps were being skipped, or holds a
+// number that is not finite. Empty: it counts.
+std::string why_unsound(const std::string& checkpoint);
 
 // A checkpoint from what a user names: a checkpoint's folder, or a run's folder for its latest one.
 std::string find_checkpoint(const std::string& path, const Warn& warn);
@@ -56,8 +63,8 @@ void load_checkpoint(const std::string& checkpoint, std::span<const NamedTensor>
 // As load_checkpoint, for the parameters alone.
 void load_checkpoint_model(const std::string& checkpoint, std::span<const NamedTensor> model);
 
-// Removes complete checkpoints except the `keep` with the highest steps, keep >= 1. Broken ones don't count
-// and stay, for someone to look at.
+// Removes complete checkpoints except the `keep` sound ones with the highest steps, keep >= 1, and the last unsound one
+// if it is newer than they are. Broken ones don't count and stay, for someone to look at.
 void prune_checkpoints(const std::string& run_dir, int64_t keep);
 
 }  // namespace genesis

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <span>
+#include <string_view>
 #include <type_traits>
 
 #include "io/json.h"
+#include "io/mapped_file.h"
 #include "kernels/common/error.h"
 
 namespace genesis {
@@ -15,6 +17,7 @@ using nlohmann::json;
 
 constexpr const char* kFormat = "genesis-checkpoint";
 constexpr int64_t kFormatVersion = 1;
+constexpr size_t kMaxBytes = size_t(64) << 20;  // of the file; a run's is a few kilobytes
 
 struct Counter {
   const char* name;
@@ -55,6 +58,7 @@ T field(const json& object, const char* name, const std::string& path) {
 void write_manifest(const std::filesystem::path& checkpoint, const CheckpointManifest& manifest) {
   const std::string path = (checkpoint / kCheckpointStateFile).string();
   json root = {{"format", kFormat}, {"format_version", kFormatVersion}, {"library_version", GENESIS_VERSION}};
+  root["unsound"] = manifest.unsound;
   json& state = root["state"];
   for (const Counter& c : kCounters) {
     check(manifest.state.*c.member >= 0, path + ": internal error: " + c.name + " is negative");
@@ -79,7 +83,12 @@ void write_manifest(const std::filesystem::path& checkpoint, const CheckpointMan
 
 CheckpointManifest read_manifest(const std::filesystem::path& checkpoint) {
   const std::string path = (checkpoint / kCheckpointStateFile).string();
-  const json root = parse_json(read_text_file(path), path, 3);
+  const MappedFile file(path);
+  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  check(!text.empty(), path + ": the file is empty");
+  check(text.size() <= kMaxBytes,
+        fmt::format("{}: {} bytes, not the state of a checkpoint", path, text.size()));
+  const json root = parse_json(text, path, 3);
   check(root.is_object() && root.value("format", json()) == kFormat,
         path + ": not the state of a checkpoint");
   const auto version = field<int64_t>(root, "format_version", path);
@@ -91,6 +100,7 @@ CheckpointManifest read_manifest(const std::filesystem::path& checkpoint) {
         path + ": its checksum is not that of its content: the file was damaged or edited");
 
   CheckpointManifest manifest;
+  if (root.contains("unsound")) manifest.unsound = field<std::string>(root, "unsound", path);
   const json state = field<json>(root, "state", path);
   for (const Counter& c : kCounters) manifest.state.*c.member = field<int64_t>(state, c.name, path);
   manifest.state.seed = field<uint64_t>(state, "seed", path);

@@ -13,6 +13,7 @@ namespace genesis {
 
 struct CheckpointManifest {
   TrainState state;
+  std::string unsound;                   // why_unsound (checkpoint.h)
   std::map<std::string, FileSum> files;  // by name in the folder
 };
 

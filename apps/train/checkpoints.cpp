@@ -30,9 +30,10 @@ struct RunTensors {
 
 }  // namespace
 
-void save_run(const std::string& run_dir, const TrainState& state, const Storage& storage, int64_t keep) {
+void save_run(const std::string& run_dir, const TrainState& state, const Storage& storage, int64_t keep,
+              const Warn& warn) {
   const RunTensors tensors(storage);
-  save_checkpoint(run_dir, state, views_of(tensors.model), views_of(tensors.optimizer));
+  save_checkpoint(run_dir, state, views_of(tensors.model), views_of(tensors.optimizer), warn);
   if (keep > 0) prune_checkpoints(run_dir, keep);
 }
 

@@ -8,8 +8,10 @@
 
 namespace genesis {
 
-// Writes masters and moments with the state; keeps the last `keep` checkpoints (0: all).
-void save_run(const std::string& run_dir, const TrainState& state, const Storage& storage, int64_t keep);
+// Writes masters and moments with the state; keeps the last `keep` sound checkpoints (0: all). `warn` as in
+// save_checkpoint.
+void save_run(const std::string& run_dir, const TrainState& state, const Storage& storage, int64_t keep,
+              const Warn& warn);
 
 // Restores masters, compute copies and moments. Throws Error, with nothing changed, if the checkpoint is
 // damaged or of another model.

@@ -98,6 +98,10 @@ void Trainer::resume_or_begin(const std::function<void(const std::string&)>& say
   state_ = load_run(*checkpoint, storage_);
   saved_step_ = state_.step;
   say(fmt::format("going on from {} (step {})", *checkpoint, state_.step));
+  if (const std::string reason = why_unsound(*checkpoint); !reason.empty()) {
+    say(fmt::format("this checkpoint is not sound: {}. To go on from an older one, move {} away", reason,
+                    *checkpoint));
+  }
 }
 
 void Trainer::run(const std::function<bool()>& stop) {
@@ -206,9 +210,16 @@ void Trainer::stop_if_lost() const {
                     state_.step, state_.bad_steps_in_a_row));
 }
 
-void Trainer::save() {
-  save_run(config_.run_dir, state_, storage_, config_.checkpoint.keep);
+std::string Trainer::write_checkpoint() {
+  std::string told;
+  save_run(config_.run_dir, state_, storage_, config_.checkpoint.keep,
+           [&](const std::string& line) { told += (told.empty() ? "" : "; ") + line; });
   saved_step_ = state_.step;
+  return told;
+}
+
+void Trainer::save() {
+  if (const std::string told = write_checkpoint(); !told.empty()) log_->message(told);
 }
 
 void Trainer::save_if_fails(const std::function<void()>& action) {
@@ -222,8 +233,9 @@ void Trainer::save_if_fails(const std::function<void()>& action) {
 std::string Trainer::save_after_failure() {
   if (state_.step == 0) return "";
   try {
-    if (saved_step_ != state_.step) save();
-    return fmt::format("; step {} is saved, and the same command goes on from there", state_.step);
+    const std::string told = saved_step_ == state_.step ? "" : write_checkpoint();
+    return fmt::format("; step {} is saved, and the same command goes on from there{}{}", state_.step,
+                       told.empty() ? "" : "; ", told);
   } catch (const std::exception& error) {
     return fmt::format("; and step {} could not be saved either: {}", state_.step, error.what());
   }

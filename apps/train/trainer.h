@@ -41,7 +41,8 @@ class Trainer {
   bool is_due(int64_t every) const;
   using Recurrences = std::vector<std::optional<int64_t>>;
   void validate(const Recurrences& recurrences, const std::function<bool()>& stop);
-  Recurrences left_out() const;  // of the validation of the step that the run goes on from
+  Recurrences left_out() const;    // of the validation of the step that the run goes on from
+  std::string write_checkpoint();  // returns what there is to tell
   void save();
   void save_if_fails(const std::function<void()>& action);
   std::string save_after_failure();  // returns what became of it, for the message

@@ -248,7 +248,8 @@ Section checkpoint_section() {
           {field(kOptional, "checkpoint.every", checkpoint, &Checkpoint::every, kCount, "steps",
                  "Steps from one checkpoint to the next; there is always one at the end. 0: only that."),
            field(kOptional, "checkpoint.keep", checkpoint, &Checkpoint::keep, kCount, "checkpoints",
-                 "Keep the last so many and remove older ones. 0: keep all.")}};
+                 "Keep the last so many and remove older ones. 0: keep all. One saved while steps were being "
+                 "skipped doesn't count.")}};
 }
 
 Section log_section() {

@@ -13,7 +13,9 @@
 
 #include "tests/apps/tiny_run.h"
 #include "tests/support/catch.h"
+#include "tests/support/folder_content.h"
 #include "tests/support/message_of.h"
+#include "tests/support/unprivileged.h"
 
 using namespace genesis;
 using nlohmann::json;
@@ -370,4 +372,111 @@ TEST_CASE("a run that is told to stop validates no more, and stops after a valid
   during->run([&] { return !validated("during").empty(); });
   CHECK(during->state().step == 1);
   CHECK(validated("during") == std::vector<int64_t>{1});
+}
+
+TEST_CASE("a run whose checkpoints can't be read is not begun anew, and nothing of it is touched") {
+  TinyRun tiny;
+  const Config config = tiny.config("run", {"--train.steps=4", "--checkpoint.every=2"});
+  const std::string checkpoints = config.run_dir + "/checkpoints/", two = checkpoints + "step_00000002/",
+                    four = checkpoints + "step_00000004/";
+  tiny.trainer(config)->run();
+  const auto each = [&](const std::function<void(const std::string&)>& damage) {
+    return [=] {
+      damage(two);
+      damage(four);
+    };
+  };
+  struct Damage {
+    std::function<void()> make;
+    std::vector<std::string> said;
+  };
+  const Damage damages[] = {
+      {each([](const std::string& c) { std::ofstream(c + "state.json", std::ios::trunc).flush(); }),
+       {two + "state.json: the file is empty", four + "state.json: the file is empty"}},
+      {each([](const std::string& c) {
+         std::string text = read_text_file(c + "state.json");
+         text.replace(text.find("version\": 1"), 11, "version\": 9");
+         replace_text_file(c + "state.json", text);
+       }),
+       {two + "state.json: in format 9, written by genesis", four + "state.json: in format 9"}},
+      {each([](const std::string& c) { fs::remove(c + "optimizer.safetensors"); }),
+       {two + "optimizer.safetensors: No such file", four}},
+      {each([](const std::string& c) { fs::resize_file(c + "model.safetensors", 1000); }),
+       {two + "model.safetensors: it has 1000 bytes", four}},
+      {each([](const std::string& c) { fs::remove(c + "state.json"); }), {two, four}},
+      {[&] {
+         fs::remove_all(checkpoints);
+         tiny.folder.put("run/checkpoints", "");
+       },
+       {"cannot list the checkpoints"}},
+      {[&] {
+         fs::rename(checkpoints.substr(0, checkpoints.size() - 1), tiny.folder.file("moved"));
+         fs::create_symlink("nowhere", config.run_dir + "/checkpoints");
+       },
+       {"cannot list the checkpoints", "a symbolic link"}},
+  };
+  const fs::path kept = tiny.folder.file("kept");
+  fs::copy(config.run_dir, kept, fs::copy_options::recursive);
+  for (const Damage& damage : damages) {
+    fs::remove_all(config.run_dir);
+    fs::copy(kept, config.run_dir, fs::copy_options::recursive);
+    damage.make();
+    const auto before = content_of(config.run_dir);
+    const Config longer = tiny.config("run", {"--train.steps=8", "--checkpoint.every=2"});
+    const std::string message = message_of([&] { tiny.trainer(longer); });
+    for (const std::string& part : damage.said) CHECK(lacks(message, part) == "");
+    CHECK(content_of(config.run_dir) == before);
+    fs::remove_all(tiny.folder.file("moved"));
+  }
+}
+
+TEST_CASE("a user without permission to read a run's checkpoints doesn't begin it anew") {
+  TinyRun tiny;
+  const Config config = tiny.config("run", {"--train.steps=3"});
+  tiny.trainer(config)->run();
+  const std::string checkpoints = config.run_dir + "/checkpoints", three = checkpoints + "/step_00000003";
+  // All else may be written by everybody.
+  fs::permissions(tiny.folder.path(), fs::perms(0777));
+  for (const auto& entry : fs::recursive_directory_iterator(tiny.folder.path())) {
+    fs::permissions(entry.path(), fs::perms(0777));
+  }
+  const auto before = content_of(config.run_dir);
+  for (const std::string& closed : {checkpoints, three, three + "/state.json"}) {
+    fs::permissions(closed, fs::perms::none);
+    const Config longer = tiny.config("run", {"--train.steps=4"});
+    const std::string message = message_unprivileged([&] { tiny.trainer(longer); });
+    CHECK(lacks(message, "Permission denied") == "");
+    CHECK(lacks(message, closed) == "");
+    fs::permissions(closed, fs::perms(0777));
+    CHECK(content_of(config.run_dir) == before);
+  }
+}
+
+TEST_CASE("a run that diverges keeps the checkpoints from before") {
+  TinyRun tiny;
+  const std::vector<std::string> how{"--checkpoint.every=1", "--checkpoint.keep=3", "--device.dtype=f32",
+                                     "--schedule.kind=constant", "--schedule.min_lr=0"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), how.begin(), how.end());
+    return tiny.config("run", more);
+  };
+  tiny.trainer(with({"--train.steps=5"}))->run();
+  auto diverging = tiny.trainer(with({"--train.steps=30", "--optim.lr=1e30"}));
+  CHECK(lacks(message_of([&] { diverging->run(); }), "train.max_bad_steps") == "");
+  const int64_t reached = diverging->state().step;
+  CHECK(diverging->state().bad_steps_in_a_row == 10);
+  diverging.reset();
+  std::vector<std::string> sound, unsound;
+  for (const auto& entry : fs::directory_iterator(tiny.folder.file("run/checkpoints"))) {
+    (why_unsound(entry.path()).empty() ? sound : unsound).push_back(entry.path().filename());
+  }
+  std::sort(sound.begin(), sound.end());
+  CHECK(sound.size() == 3);
+  CHECK(std::count(sound.begin(), sound.end(), "step_00000005") == 1);
+  REQUIRE(unsound.size() == 1);
+  CHECK(std::stoll(unsound[0].substr(5)) >= reached - 1);
+
+  // It is gone on from as it is, which is said, and where to go on from instead.
+  CHECK_FALSE(message_of([&] { tiny.trainer(with({"--train.steps=30"}))->run(); }).empty());
+  CHECK(lacks(tiny.output.str(), "this checkpoint is not sound: the last 9 steps were not applied") == "");
 }

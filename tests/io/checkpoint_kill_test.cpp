@@ -41,7 +41,8 @@ class Scene {
     TrainState state;
     state.step = step;
     state.samples = content;
-    save_checkpoint(folder_.path(), state, views_of(tensors), views_of(tensors));
+    save_checkpoint(folder_.path(), state, views_of(tensors), views_of(tensors),
+                    [](const std::string& warning) { FAIL(warning); });
   }
 
   // Loads the latest checkpoint and returns its content; fails the test unless it is whole.

@@ -4,11 +4,14 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/unprivileged.h"
 
 using namespace genesis;
 namespace fs = std::filesystem;
@@ -31,7 +34,7 @@ struct Run {
     return {step, step - 1, 8 * step, 2048 * step, 1, 0, ~uint64_t(0), "model:\n  d: 4 # \u00e9\n", "abc"};
   }
   std::string save(int64_t step) {
-    return save_checkpoint(dir, state_at(step), views_of(model), views_of(moments));
+    return save_checkpoint(dir, state_at(step), views_of(model), views_of(moments), warn);
   }
   std::vector<std::vector<float>> values() const { return {w, norm, w_m, w_v}; }
   void clear() {
@@ -197,6 +200,18 @@ TEST_CASE("the latest complete checkpoint is found, and broken ones are told of"
   CHECK(contains(run.warnings[2], "model.safetensors: it has 100 bytes and was written with"));
 
   fs::remove(first + "/optimizer.safetensors");
+  run.warnings.clear();
+  const std::string refused = message_of([&] { latest_checkpoint(run.dir, run.warn); });
+  CHECK(contains(refused, run.dir + "/checkpoints holds checkpoints, and none of them can be read: "));
+  for (const std::string& checkpoint : {first, second, third}) CHECK(contains(refused, checkpoint + ": "));
+  CHECK(contains(refused, "/step_7: not a checkpoint's name"));
+  CHECK_FALSE(contains(refused, "step_00000950"));
+  CHECK_FALSE(contains(refused, "best"));
+  CHECK(message_of([&] { find_checkpoint(run.dir, run.warn); }) == refused);
+  CHECK(run.warnings.empty());
+
+  for (const std::string& checkpoint : {first, second, third}) fs::remove_all(checkpoint);
+  fs::remove(run.dir + "/checkpoints/step_7");
   CHECK_FALSE(latest_checkpoint(run.dir, run.warn).has_value());
   CHECK(contains(message_of([&] { find_checkpoint(run.dir, run.warn); }),
                  "nor a run's with a complete checkpoint"));
@@ -228,7 +243,7 @@ TEST_CASE("a save that fails leaves what was there and no half of its own") {
 
   TrainState state = Run::state_at(6);
   state.config = "\xff";
-  CHECK(contains(message_of([&] { save_checkpoint(run.dir, state, {}, {}); }), "not UTF-8"));
+  CHECK(contains(message_of([&] { save_checkpoint(run.dir, state, {}, {}, run.warn); }), "not UTF-8"));
   CHECK(run.names() == std::set<std::string>{"step_00000005"});
 }
 
@@ -244,4 +259,162 @@ TEST_CASE("pruning keeps the newest complete checkpoints, and the broken ones") 
   CHECK(run.names() == std::set<std::string>{"step_00000004", "step_00000005"});
   CHECK(contains(message_of([&] { prune_checkpoints(run.dir, 0); }), "at least 1, found 0"));
   CHECK_NOTHROW(prune_checkpoints(run.folder.file("none"), 1));
+}
+
+TEST_CASE("only no checkpoints at all is none: a folder that can't be listed is an error") {
+  Run run;
+  const auto refused = [&] { return message_of([&] { latest_checkpoint(run.dir, run.warn); }); };
+  const std::string folder = run.dir + "/checkpoints";
+  CHECK(refused().empty());  // no run's folder
+  fs::create_directories(folder);
+  CHECK(refused().empty());
+  fs::remove(folder);
+  CHECK(refused().empty());
+
+  write(folder, "");
+  CHECK(contains(refused(), "cannot list the checkpoints in " + folder + ": Not a directory"));
+  fs::remove(folder);
+  fs::create_symlink("elsewhere", folder);
+  CHECK(contains(refused(), "cannot list the checkpoints in " + folder + ", a symbolic link: No such file"));
+  fs::create_directory(run.dir + "/elsewhere");
+  CHECK(refused().empty());
+  const std::string saved = run.save(1);
+  CHECK(latest_checkpoint(run.dir, run.warn) == saved);
+
+  fs::permissions(run.folder.path(), fs::perms(0755));
+  fs::permissions(run.dir + "/elsewhere", fs::perms::none);
+  CHECK(contains(message_unprivileged([&] { latest_checkpoint(run.dir, run.warn); }),
+                 "cannot list the checkpoints in " + folder + ", a symbolic link: Permission denied"));
+  fs::permissions(run.dir + "/elsewhere", fs::perms::owner_all);
+}
+
+TEST_CASE("where no checkpoint can be read each is named with its reason, and none is taken for missing") {
+  Run run;
+  const std::string path = run.save(5), state = path + "/state.json", model = path + "/model.safetensors";
+  const std::string text = read_text_file(state);
+  const auto refused = [&](const std::string& reason) {
+    const std::string message = message_of([&] { latest_checkpoint(run.dir, run.warn); });
+    CHECK(contains(message, "none of them can be read: " + path + ": "));
+    return contains(message, reason);
+  };
+  write(state, "");
+  CHECK(refused("state.json: the file is empty"));
+  write(state, "no");
+  CHECK(refused("state.json: not JSON"));
+  fs::resize_file(state, uint64_t(1) << 40);  // a hole: no disk is used
+  CHECK(refused("state.json: 1099511627776 bytes, not the state of a checkpoint"));
+  fs::remove(state);
+  CHECK(refused("state.json: No such file"));
+  std::string future = text;
+  const std::string version = "\"format_version\": 1";
+  future.replace(future.find(version), version.size(), "\"format_version\": 999");
+  write(state, future);
+  CHECK(refused("state.json: in format 999, written by genesis "));
+  write(state, text);
+  fs::rename(model, run.dir + "/aside");
+  CHECK(refused("model.safetensors: No such file"));
+  fs::create_directory(model);
+  CHECK(refused("model.safetensors: "));
+  fs::remove(model);
+  write(model, "half");
+  CHECK(refused("model.safetensors: it has 4 bytes and was written with"));
+  fs::rename(run.dir + "/aside", model);
+  CHECK(latest_checkpoint(run.dir, run.warn) == path);
+
+  fs::permissions(run.folder.path(), fs::perms(0755));
+  for (const std::string& closed : {path, state}) {
+    const fs::perms before = fs::status(closed).permissions();
+    fs::permissions(closed, fs::perms::none);
+    CHECK(contains(message_unprivileged([&] { latest_checkpoint(run.dir, run.warn); }),
+                   path + ": cannot read " + state + ": Permission denied"));
+    fs::permissions(closed, before);
+  }
+
+  // Not the names that a save gives: one that someone gave, and what would hide the checkpoint of that name.
+  fs::rename(path, path + ".bak");
+  CHECK(contains(message_of([&] { latest_checkpoint(run.dir, run.warn); }),
+                 path + ".bak: not a checkpoint's name"));
+  fs::rename(path + ".bak", run.dir + "/checkpoints/step_000000005");
+  CHECK_FALSE(message_of([&] { latest_checkpoint(run.dir, run.warn); }).empty());
+}
+
+TEST_CASE("a checkpoint that can't be read is neither replaced nor removed") {
+  Run run;
+  run.save(1);
+  const std::string path = run.save(2), state = path + "/state.json";
+  const auto aside = [&](const std::string& name) { return run.dir + "/checkpoints/step_00000002." + name; };
+  write(state, "first");
+  run.save(2);
+  REQUIRE(run.warnings.size() == 1);
+  CHECK(contains(run.warnings[0], path + " could not be read and is kept as step_00000002.unreadable: " +
+                                      state + ": not JSON"));
+  write(state, "second");
+  run.save(2);
+  fs::remove_all(path);
+  write(path, "a file");
+  run.save(2);
+  CHECK(run.warnings.size() == 3);
+  for (const int64_t step : {3, 4, 5}) run.save(step);
+  prune_checkpoints(run.dir, 1);
+  CHECK(run.names() == std::set<std::string>{"step_00000002.unreadable", "step_00000002.unreadable.2",
+                                             "step_00000002.unreadable.3", "step_00000005"});
+  CHECK(read_text_file(aside("unreadable") + "/state.json") == "first");
+  CHECK(fs::exists(aside("unreadable") + "/model.safetensors"));
+  CHECK(read_text_file(aside("unreadable.2") + "/state.json") == "second");
+  CHECK(read_text_file(aside("unreadable.3")) == "a file");
+
+  // They are checkpoints still: a run is not begun anew beside them.
+  fs::remove_all(run.dir + "/checkpoints/step_00000005");
+  CHECK(contains(message_of([&] { latest_checkpoint(run.dir, run.warn); }), aside("unreadable")));
+}
+
+TEST_CASE("a checkpoint that is not sound pushes none out, and only the last of them is kept") {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN(),
+                  kInf = std::numeric_limits<float>::infinity();
+  Run run;
+  const std::string sound = run.save(1);
+  CHECK(why_unsound(sound).empty());
+  const auto unsound = [&](std::vector<float>& values, float value, const std::string& name) {
+    const float before = std::exchange(values.back(), value);
+    CHECK(why_unsound(run.save(2)) == "'" + name + "' holds a number that is not finite");
+    values.back() = before;
+  };
+  unsound(run.w, kNan, "layers.0.w");
+  unsound(run.norm, -kInf, "norm");
+  unsound(run.w_m, kInf, "layers.0.w.m");
+  unsound(run.w_v, kNan, "layers.0.w.v");
+  run.w[0] = std::numeric_limits<float>::max();
+  CHECK(why_unsound(run.save(2)).empty());
+
+  const auto skipping = [&](int64_t step) {
+    TrainState state = Run::state_at(step);
+    state.bad_steps_in_a_row = 1;
+    return save_checkpoint(run.dir, state, views_of(run.model), views_of(run.moments), run.warn);
+  };
+  for (int64_t step = 3; step <= 6; ++step) {
+    CHECK(why_unsound(skipping(step)) ==
+          "the last 1 step was not applied, for a loss or gradient that was not finite");
+    prune_checkpoints(run.dir, 2);
+    CHECK(run.names() ==
+          std::set<std::string>{"step_00000001", "step_00000002", "step_0000000" + std::to_string(step)});
+  }
+  CHECK(latest_checkpoint(run.dir, run.warn) ==
+        run.dir + "/checkpoints/step_00000006");  // as it would be today
+  run.save(7);
+  prune_checkpoints(run.dir, 2);
+  CHECK(run.names() == std::set<std::string>{"step_00000002", "step_00000007"});
+}
+
+TEST_CASE("a checkpoint from before soundness was noted counts as sound") {
+  Run run;
+  const std::string file = run.save(1) + "/state.json";
+  // As the first version of this format wrote it.
+  auto root = nlohmann::json::parse(read_text_file(file));
+  root.erase("unsound");
+  root.erase("xxh3");
+  const std::string text = root.dump();
+  root["xxh3"] = sum_of(std::as_bytes(std::span(text))).xxh3;
+  write(file, root.dump(2));
+  CHECK(why_unsound(run.dir + "/checkpoints/step_00000001").empty());
+  CHECK(read_checkpoint_state(run.dir + "/checkpoints/step_00000001") == Run::state_at(1));
 }
