@@ -94,7 +94,7 @@ Graph build_loss_graph(const Config::Model& m, const BatchShape& batch, DType dt
   const ValueId tokens = b.persistent(kTokens, rows, DType::i32, Role::input);
   const ValueId targets = b.persistent(kTargets, rows, DType::i32, Role::input);
   const ValueId positions = b.persistent(kPositions, rows, DType::i32, Role::input);
-  const ValueId loss_and_count = b.persistent(kLossAndCount, {2}, DType::f32, Role::result);
+  const ValueId loss_and_count = b.persistent(kLossAndCount, {kLossSumFloats}, DType::f32, Role::result);
   const Weights w = declare_weights(b, m, dtype);
   Builder(graph, Phase::begin).append(ops::kZero, {}, {}, {}, {loss_and_count});
 

@@ -6,6 +6,7 @@
 
 #include "engine/graph/graph.h"
 #include "io/config.h"
+#include "kernels/cross_entropy/loss_sum.h"
 
 namespace genesis {
 
@@ -13,7 +14,7 @@ namespace genesis {
 constexpr const char* kTokens = "tokens";                // i32 [B T]
 constexpr const char* kTargets = "targets";              // i32 [B T], negative: ignored
 constexpr const char* kPositions = "positions";          // i32 [B T], from the start of a document
-constexpr const char* kLossAndCount = "loss_and_count";  // f32 [2]: sum of cross-entropies, valid targets
+constexpr const char* kLossAndCount = "loss_and_count";  // a LossSum: of cross-entropies, of valid targets
 constexpr const char* kFirst = "first";                  // i32 [1]: tokens already in the cache
 constexpr const char* kLogits = "logits";                // f32 [n, V]
 // Generation has graphs for several n in one storage: "tokens.64", "positions.64", "logits.64".

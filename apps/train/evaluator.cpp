@@ -69,10 +69,10 @@ std::optional<EvalRecord> Evaluator::run(std::optional<int64_t> recurrence, int6
       feed(storage_, loader.batch(i));
       model->executable.run(Phase::begin);
       model->executable.run(Phase::micro);
-      float loss_and_count[2];
-      storage_.read(kLossAndCount, loss_and_count, sizeof loss_and_count);
-      loss += double(loss_and_count[0]);
-      seen += double(loss_and_count[1]);
+      LossSum sum;
+      storage_.read(kLossAndCount, &sum, sizeof sum);
+      loss += sum.total_loss();
+      seen += sum.total_count();
       done();
     }
     targets += seen;

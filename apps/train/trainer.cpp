@@ -158,8 +158,9 @@ StepRecord Trainer::take_step() {
   save_if_fails([&] { accumulate_gradients(); });
   const double lr = update_parameters();
 
-  float loss_and_count[2], norm_and_scale[2];
-  storage_.read(kLossAndCount, loss_and_count, sizeof loss_and_count);
+  LossSum sum;
+  float norm_and_scale[2];
+  storage_.read(kLossAndCount, &sum, sizeof sum);
   storage_.read(kNormAndScaleValue, norm_and_scale, sizeof norm_and_scale);
   const bool applied = std::isfinite(norm_and_scale[1]);  // AdamW has changed nothing otherwise
   count_step(applied);
@@ -168,7 +169,7 @@ StepRecord Trainer::take_step() {
   step_time_.add(seconds);
   StepRecord record;
   record.step = state_.step;
-  record.loss = double(loss_and_count[0]) / double(loss_and_count[1]);
+  record.loss = sum.total_loss() / sum.total_count();
   record.grad_norm = double(norm_and_scale[0]);
   record.lr = lr;
   record.tokens_per_second = double(tokens_per_step()) / seconds;

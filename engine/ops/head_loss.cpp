@@ -25,7 +25,7 @@ std::string text(const Node& n) {
 constexpr size_t kAlign = 256;
 size_t aligned(size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
-// in: x [rows, D], weight [V, D], targets; into: loss_and_count [2]
+// in: x [rows, D], weight [V, D], targets; into: loss_and_count, a LossSum
 // With a gradient also into: d_weight -> d_x
 std::vector<ValueType> infer(const Graph& g, const Node& n) {
   const auto& attrs = attrs_of<HeadLossAttrs>(n);
@@ -35,7 +35,7 @@ std::vector<ValueType> infer(const Graph& g, const Node& n) {
   check_input(targets.dtype == DType::i32 && targets.shape.elements() == x.shape[0], g, n,
               "a target i32 a row");
   require(attrs.chunk > 0, "head_loss has a chunk size");
-  check_into(g, n, 0, {{2}, DType::f32});
+  check_into(g, n, 0, {{kLossSumFloats}, DType::f32});
   if (!attrs.with_gradient) return {};
   check_into(g, n, 1, {weight.shape, DType::f32});
   return {type_of(x)};
@@ -124,7 +124,7 @@ Chunk make_chunk(const BoundNode& b, int64_t rows) {
   loss.d_logits_dtype = b.in_value(0).dtype;
   loss.z_loss = attrs.z_loss;
   loss.logits = b.workspace;
-  loss.loss_and_count = as<float>(b.into[0]);
+  loss.loss_and_count = as<LossSum>(b.into[0]);
   const Layout at = layout(b.graph, b.node, b.device.kind());
   if (attrs.with_gradient) loss.d_logits = as<char>(b.workspace) + at.d_logits;
   loss.row_loss = as<float>(as<char>(b.workspace) + at.row_loss);

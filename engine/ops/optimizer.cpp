@@ -23,6 +23,7 @@ std::string text_adamw(const Node& n) {
 
 // in: loss_and_count, then the gradients; into: norm_and_scale
 std::vector<ValueType> infer_norm(const Graph& g, const Node& n) {
+  check_input(input(g, n, 0).shape.elements() == kLossSumFloats, g, n, "a LossSum");
   for (size_t i = 1; i < n.in.size(); ++i) {
     check_input(input(g, n, i).dtype == DType::f32, g, n, "gradients in f32");
   }
@@ -47,7 +48,7 @@ Run prepare_norm(const BoundNode& b) {
   a.tensors = b.upload(tensors);
   a.count = int64_t(tensors.size());
   a.max_norm = b.attrs<GradNormAttrs>().max_norm;
-  a.loss_and_count = as<float>(b.in[0]);
+  a.loss_and_count = as<LossSum>(b.in[0]);
   a.norm_and_scale = as<float>(b.into[0]);
   a.workspace = b.workspace;
   return call(launch, a);

@@ -211,8 +211,14 @@ __global__ void __launch_bounds__(simt::kWarpSize) cross_entropy_sum_kernel(Cros
   loss = simt::warp_sum(loss);
   count = simt::warp_sum(count);
   if (simt::lane() != 0) return;
-  simt::store(a.loss_and_count, simt::load(a.loss_and_count) + loss);
-  simt::store(a.loss_and_count + 1, simt::load(a.loss_and_count + 1) + count);
+  LossSum* sum = a.loss_and_count;
+  LossSum next{simt::load(&sum->loss) + loss, simt::load(&sum->count) + count, simt::load(&sum->loss_before),
+               simt::load(&sum->count_before)};
+  next.carry();
+  simt::store(&sum->loss, next.loss);
+  simt::store(&sum->count, next.count);
+  simt::store(&sum->loss_before, next.loss_before);
+  simt::store(&sum->count_before, next.count_before);
 }
 
 template <class T>

@@ -8,6 +8,7 @@
 
 #include "kernels/common/dtype.h"
 #include "kernels/common/stream.h"
+#include "kernels/cross_entropy/loss_sum.h"
 
 namespace genesis {
 
@@ -23,9 +24,8 @@ struct CrossEntropy {
   const int32_t* targets = nullptr;  // [rows], in [0, V), or negative: ignored
   void* d_logits = nullptr;          // [rows, stride], may be logits if the types agree; null: loss alone
   float* row_loss = nullptr;         // [rows]: cross-entropy without z-loss, 0 where ignored
-  // [2], added to in row order: the cross-entropy's sum (z-loss excluded), the number of valid rows. fp32 holds
-  // the count exactly to 2^24 rows.
-  float* loss_and_count = nullptr;
+  // Added to in row order, up to 2^24 rows: the cross-entropy's sum (z-loss excluded), the number of valid rows.
+  LossSum* loss_and_count = nullptr;
   void* workspace = nullptr;  // on the CPU cross_entropy_workspace bytes; on CUDA none
 };
 

@@ -49,7 +49,8 @@ struct CrossEntropyProblem {
     d_logits = Buffer(d_logits_dtype, c.rows * c.stride, memory);
     targets = Buffer(DType::i32, c.rows, memory);
     row_loss = Buffer(DType::f32, c.rows, memory);
-    loss_and_count = Buffer(DType::f32, 2, memory);
+    loss_and_count = Buffer(DType::f32, kLossSumFloats, memory);
+    loss_and_count.fill(0);
     workspace = workspace_buffer(cpu::cross_entropy_workspace(c.V), memory);
     logits.fill_normal(1, 0, 0.5, c.deviation);
     for (int64_t r = 0; r < c.rows; ++r) {
@@ -74,7 +75,7 @@ struct CrossEntropyProblem {
             targets.as<int32_t>(),
             d_logits.data(),
             row_loss.as<float>(),
-            loss_and_count.as<float>(),
+            loss_and_count.as<LossSum>(),
             workspace.data()};
   }
 

@@ -74,9 +74,10 @@ void cross_entropy(const CrossEntropy& a) {
     });
   });
   for (int64_t r = 0; r < a.rows; ++r) {
-    a.loss_and_count[0] += a.row_loss[r];
-    a.loss_and_count[1] += a.targets[r] >= 0 ? 1.f : 0.f;
+    a.loss_and_count->loss += a.row_loss[r];
+    a.loss_and_count->count += a.targets[r] >= 0 ? 1.f : 0.f;
   }
+  a.loss_and_count->carry();
 }
 
 size_t cross_entropy_workspace(int64_t V) { return size_t(thread_count()) * size_t(V) * sizeof(float); }

@@ -64,12 +64,16 @@ __global__ void __launch_bounds__(kThreads) grad_norm_final_kernel(GradNorm a, i
   if (threadIdx.x != 0) return;
   for (int i = 1; i < kThreads; ++i) sum += simt::load(&plan.threads[i]);
 
-  const float loss = simt::load(a.loss_and_count), valid = simt::load(a.loss_and_count + 1);
+  const LossSum* given = a.loss_and_count;
+  const LossSum tokens{simt::load(&given->loss), simt::load(&given->count), simt::load(&given->loss_before),
+                       simt::load(&given->count_before)};
+  const float loss = float(tokens.total_loss());
+  const double valid = tokens.total_count();
   float norm = 0.f, scale = 0.f;
-  if (valid != 0.f) {
-    norm = float(sqrt(sum) / double(valid));
+  if (valid != 0) {
+    norm = float(sqrt(sum) / valid);
     const float clip = a.max_norm > 0.f && norm > a.max_norm ? a.max_norm / norm : 1.f;
-    scale = simt::is_finite(norm) && simt::is_finite(loss) ? clip / valid : NAN;
+    scale = simt::is_finite(norm) && simt::is_finite(loss) ? clip / float(valid) : NAN;
   }
   simt::store(a.norm_and_scale, norm);
   simt::store(a.norm_and_scale + 1, scale);

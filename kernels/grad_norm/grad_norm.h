@@ -8,6 +8,7 @@
 
 #include "kernels/common/dtype.h"
 #include "kernels/common/stream.h"
+#include "kernels/cross_entropy/loss_sum.h"
 
 namespace genesis {
 
@@ -21,9 +22,9 @@ struct GradNorm {
   int64_t count = 0;
   int64_t elements = 0;  // the tensors' sum of n
   float max_norm = 1.f;
-  const float* loss_and_count = nullptr;  // [2]: the loss, and valid; if valid is 0, norm and scale are 0
-  float* norm_and_scale = nullptr;        // [2]
-  void* workspace = nullptr;              // grad_norm_workspace bytes
+  const LossSum* loss_and_count = nullptr;  // the loss, and valid; if valid is 0, norm and scale are 0
+  float* norm_and_scale = nullptr;          // [2]
+  void* workspace = nullptr;                // grad_norm_workspace bytes
 };
 
 namespace cpu {

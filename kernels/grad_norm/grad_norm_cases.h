@@ -13,21 +13,22 @@ struct GradNormCase {
   const char* name;
   std::vector<int64_t> sizes;  // of the tensors
   float max_norm = 1.f;
-  float valid = 1.f;
-  float loss = 5.f;
+  LossSum tokens{5.f, 1.f};
 };
 
 inline const std::vector<GradNormCase>& grad_norm_cases() {
   static const std::vector<GradNormCase> cases = {
       {"one element", {1}},
       {"a vector and a bit", {17}},
-      {"many tensors", {256, 1, 70000, 65536, 3, 16384, 16385, 100}, 1.f, 512.f},
-      {"no clipping", {1000, 1000}, 0.f, 3.f},
-      {"below the limit", {1000, 1000}, 1e6f, 3.f},
+      {"many tensors", {256, 1, 70000, 65536, 3, 16384, 16385, 100}, 1.f, {5.f, 512.f}},
+      {"no clipping", {1000, 1000}, 0.f, {5.f, 3.f}},
+      {"below the limit", {1000, 1000}, 1e6f, {5.f, 3.f}},
       {"a tensor without elements", {100, 0, 100}},
-      {"no valid token", {1000}, 1.f, 0.f},
-      {"a loss that is not finite", {1000, 20}, 1.f, 3.f, INFINITY},
-      {"a loss that is not a number", {1000, 20}, 1.f, 3.f, NAN},
+      {"no valid token", {1000}, 1.f, {5.f, 0.f}},
+      {"a loss that is not finite", {1000, 20}, 1.f, {INFINITY, 3.f}},
+      {"a loss that is not a number", {1000, 20}, 1.f, {NAN, 3.f}},
+      {"more tokens than fp32 counts", {1000, 20}, 1e-3f, {5.f, 1.f, 1e8f, 32.f}},
+      {"a loss that was not finite before", {1000, 20}, 1.f, {5.f, 1.f, NAN, 1.f}},
   };
   return cases;
 }
@@ -54,9 +55,8 @@ struct GradNormProblem {
       new (tensors.as<GradTensor>() + i) GradTensor{grads[i].as<float>(), c.sizes[i]};
       elements += c.sizes[i];
     }
-    loss_and_count = Buffer(DType::f32, 2, memory);
-    loss_and_count.set(0, c.loss);
-    loss_and_count.set(1, c.valid);
+    loss_and_count = Buffer(DType::f32, kLossSumFloats, memory);
+    *loss_and_count.as<LossSum>() = c.tokens;
     norm_and_scale = Buffer(DType::f32, 2, memory);
   }
 
@@ -65,7 +65,7 @@ struct GradNormProblem {
     workspace = workspace_buffer(bytes, memory);
   }
   GradNorm args() const {
-    return {tensors.as<GradTensor>(),   count(),         elements, c.max_norm, loss_and_count.as<float>(),
+    return {tensors.as<GradTensor>(),   count(),         elements, c.max_norm, loss_and_count.as<LossSum>(),
             norm_and_scale.as<float>(), workspace.data()};
   }
 
@@ -75,7 +75,8 @@ struct GradNormProblem {
 inline std::vector<Result> grad_norm_results(const GradNormProblem& p) {
   std::vector<std::vector<double>> grads;
   for (const auto& g : p.grads) grads.push_back(g.to_double());
-  const auto expected = ref::grad_norm(grads, double(p.c.max_norm), double(p.c.loss), double(p.c.valid));
+  const auto expected =
+      ref::grad_norm(grads, double(p.c.max_norm), p.c.tokens.total_loss(), p.c.tokens.total_count());
   // A pairwise sum over blocks, each of at most 64 serial additions in a lane; the square root halves its
   // error.
   const int64_t terms = (64 + int64_t(std::log2(double(p.elements)))) / 2;

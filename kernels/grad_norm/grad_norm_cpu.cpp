@@ -27,7 +27,7 @@ size_t grad_norm_workspace(const GradTensor* tensors, int64_t count) {
 }
 
 void grad_norm(const GradNorm& a) {
-  const float loss = a.loss_and_count[0], valid = a.loss_and_count[1];
+  const double loss = a.loss_and_count->total_loss(), valid = a.loss_and_count->total_count();
   if (valid == 0) {
     a.norm_and_scale[0] = a.norm_and_scale[1] = 0;
     return;

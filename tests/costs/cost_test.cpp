@@ -141,7 +141,8 @@ TEST_CASE("cost: the sums', zeros' and the optimizer's bytes are those that thei
               [&] { cuda::zero(e.zero(), {}); });
 
   const auto array = [&] { return g.array({kN}, DType::f32); };
-  const ValueId grad = array(), loss = g.array({2}, DType::f32), scale = g.array({2}, DType::f32);
+  const ValueId grad = array(), loss = g.array({kLossSumFloats}, DType::f32),
+                scale = g.array({2}, DType::f32);
   GradNormProblem n({"", {kN}}, simt::kDeviceMemory);
   n.set_workspace(1024, simt::kDeviceMemory);
   check_bytes("grad_norm", g.cost(ops::kGradNorm, GradNormAttrs{}, {loss, grad}, {}, {scale}),
@@ -168,7 +169,7 @@ TEST_CASE("cost: the output layer's bytes are those of its products and of the C
   const ValueId targets = g.array({2 * kChunk}, DType::i32);
   Cost cost =
       g.cost(ops::kHeadLoss, HeadLossAttrs{.chunk = kChunk, .with_gradient = true}, {x, weight, targets},
-             {"d_x"}, {g.array({2}, DType::f32), g.array({kV, kD}, DType::f32)});
+             {"d_x"}, {g.array({kLossSumFloats}, DType::f32), g.array({kV, kD}, DType::f32)});
   // Of both chunks: logits; the gradient times the weight, whose bytes are read again; the weight's gradient.
   const double x_bytes = 2. * kChunk * kD * 4, weight_bytes = 4. * kV * kD, logits = 4. * 2. * kChunk * kV;
   cost.bytes -= (x_bytes + 2 * weight_bytes + logits) + (logits + 2 * weight_bytes + x_bytes) +

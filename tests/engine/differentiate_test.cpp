@@ -68,7 +68,7 @@ TEST_CASE("differentiate: the gradient of a value used twice is the sum of its u
   Builder b(graph);
   const ValueId tokens = b.persistent("tokens", {3}, DType::i32, Role::input);
   const ValueId targets = b.persistent("targets", {3}, DType::i32, Role::input);
-  const ValueId loss = b.persistent("loss_and_count", {2}, DType::f32, Role::result);
+  const ValueId loss = b.persistent("loss_and_count", {4}, DType::f32, Role::result);
   const ValueId table = b.persistent("table", {5, 4}, DType::f32, Role::parameter);
   const ValueId w1 = b.persistent("w1", {4, 4}, DType::f32, Role::parameter);
   const ValueId w2 = b.persistent("w2", {4, 4}, DType::f32, Role::parameter);

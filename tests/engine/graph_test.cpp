@@ -137,9 +137,9 @@ TEST_CASE("graph: verify refuses inputs and sums that do not fit their op") {
   CHECK(lacks(reshaped("positions", {5}), "rope: expected a position i32 a row") == "");
   CHECK(lacks(reshaped("targets", {5}), "head_loss: expected a target i32 a row") == "");
   CHECK(lacks(reshaped("loss_and_count", {3}),
-              "head_loss: expected to change a f32[2]; found loss_and_count:f32[3]") == "");
+              "head_loss: expected to change a f32[4]; found loss_and_count:f32[3]") == "");
   CHECK(lacks(after([](SmallGraph& g) { g.node(ops::kHeadLoss).into.clear(); }),
-              "head_loss: expected to change a f32[2]; found nothing") == "");
+              "head_loss: expected to change a f32[4]; found nothing") == "");
   CHECK(lacks(after([](SmallGraph& g) { g.node(ops::kRmsNorm).in[2] = kNone; }),
               "rmsnorm: input 2 is missing") == "");
   CHECK(lacks(after([](SmallGraph& g) { g.node(ops::kRmsNorm).in.pop_back(); }),

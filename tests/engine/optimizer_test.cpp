@@ -5,6 +5,7 @@
 #include "engine/runtime/executable.h"
 #include "engine/runtime/parameters.h"
 #include "kernels/common/random.h"
+#include "kernels/cross_entropy/loss_sum.h"
 #include "tests/engine/small_graph.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
@@ -24,8 +25,8 @@ struct Update {
     differentiate(g.graph);
     append_optimizer(g.graph, g.loss_and_count, 1, optimizer, trained);
     executable = std::make_unique<Executable>(g.graph, storage);
-    const float loss_and_count[2] = {1, 10};
-    storage.write("loss_and_count", loss_and_count, sizeof loss_and_count);
+    const LossSum sum{1, 10};
+    storage.write("loss_and_count", &sum, sizeof sum);
     uint64_t stream = 0;
     for (const Role role : {Role::gradient, Role::parameter}) {
       for (const auto* array : storage.with_role(role)) {
@@ -116,8 +117,8 @@ TEST_CASE("optimizer: a slice has its own part of the masters, and rounds it int
   const std::vector<float> master(size_t(n - begin), 3.25f), gradient(size_t(n), 1.f);
   storage.write("master.embed.weight", master.data(), master.size() * sizeof(float));
   storage.write("d.embed.weight", gradient.data(), gradient.size() * sizeof(float));
-  const float loss_and_count[2] = {1, 1};
-  storage.write("loss_and_count", loss_and_count, sizeof loss_and_count);
+  const LossSum sum{1, 1};
+  storage.write("loss_and_count", &sum, sizeof sum);
   AdamWOptimizer({}).write_step(storage, 0.25, 1);
   executable.run(Phase::update);
   std::vector<uint16_t> copy(static_cast<size_t>(n));

@@ -1,6 +1,7 @@
 #include "engine/passes/differentiate.h"
 #include "engine/runtime/executable.h"
 #include "engine/runtime/parameters.h"
+#include "kernels/cross_entropy/loss_sum.h"
 #include "tests/engine/small_graph.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
@@ -157,11 +158,11 @@ TEST_CASE("executable: graphs in one storage take turns in the arena, which may 
   SmallGraph small(1, 4);
   Executable first(small.graph, storage);
   const auto losses = [&](Executable& e) {
-    float zero[2] = {}, loss[2];
-    storage.write("loss_and_count", zero, sizeof zero);
+    LossSum sum;
+    storage.write("loss_and_count", &sum, sizeof sum);
     e.run(Phase::micro);
-    storage.read("loss_and_count", loss, sizeof loss);
-    return std::pair(loss[0], loss[1]);
+    storage.read("loss_and_count", &sum, sizeof sum);
+    return std::pair(sum.loss, sum.count);
   };
   for (const auto* array : storage.with_role(Role::parameter)) {
     std::vector<float> values(size_t(array->value.shape.elements()));

@@ -18,7 +18,7 @@ struct SmallGraph {
     tokens = b.persistent("tokens", {T}, DType::i32, Role::input);
     targets = b.persistent("targets", {T}, DType::i32, Role::input);
     positions = b.persistent("positions", {T}, DType::i32, Role::input);
-    loss_and_count = b.persistent("loss_and_count", {2}, DType::f32, Role::result);
+    loss_and_count = b.persistent("loss_and_count", {4}, DType::f32, Role::result);
     const auto weight = [&](const char* name, Shape shape) {
       return b.persistent(name, shape, dtype, Role::parameter);
     };

@@ -1,5 +1,7 @@
 #include "kernels/cross_entropy/cross_entropy.h"
 
+#include <numeric>
+
 #include "kernels/cross_entropy/cross_entropy_cases.h"
 #include "tests/support/catch.h"
 #include "tests/support/compare.h"
@@ -116,7 +118,7 @@ TEST_CASE("cross_entropy: bf16 logits of a large vocabulary", "[long][.]") {
 TEST_CASE("cross_entropy: ignored rows add nothing") {
   CrossEntropyProblem p({"all ignored", 5, 30, 32, 0.1f, 1}, DType::f32, DType::bf16);
   cpu::cross_entropy(p.args());
-  CHECK(p.loss_and_count.to_double() == std::vector<double>{10, 4});
+  CHECK(p.loss_and_count.to_double() == std::vector<double>{10, 4, 0, 0});
   CHECK(p.row_loss.to_double() == std::vector<double>(5, 0.0));
   CHECK(p.d_logits.to_double() == std::vector<double>(5 * 32, 0.0));
 }
@@ -153,6 +155,33 @@ TEST_CASE("cross_entropy: chunks add up to the whole, to the bit") {
   }
   CHECK(chunks.d_logits.to_double() == whole.d_logits.to_double());
   CHECK(chunks.loss_and_count.to_double() == whole.loss_and_count.to_double());
+}
+
+TEST_CASE("cross_entropy: the sum of losses and the count of tokens are right past what fp32 counts") {
+  // 50 million tokens, 999 and then 1 at a time: a plain fp32 count ends at 2^24, its loss a sixth short.
+  LossSum sum;
+  const int64_t calls = 50'000;
+  for (int64_t i = 0; i < calls; ++i) {
+    for (const float tokens : {999.f, 1.f}) {
+      sum.loss += 3 * tokens;
+      sum.count += tokens;
+      sum.carry();
+    }
+  }
+  CHECK(sum.total_count() == double(calls * 1000));
+  CHECK(sum.total_loss() == Approx(3.0 * double(calls * 1000)).epsilon(1e-6));
+  CHECK(sum.count < LossSum::kCarried);
+
+  CrossEntropyProblem p({"carried", 100, 16, 16}, DType::f32, DType::f32);
+  *p.loss_and_count.as<LossSum>() = {2e6f, LossSum::kCarried - 30, 1e8f, 40};
+  cpu::cross_entropy(p.args());
+  const auto rows = p.row_loss.to_double();
+  const double loss = std::accumulate(rows.begin(), rows.end(), 0.0);
+  sum = *p.loss_and_count.as<LossSum>();
+  CHECK(sum.count == 70);
+  CHECK(sum.count_before == 41);
+  CHECK(sum.total_count() == 41.0 * 0x1p20 + 70);
+  CHECK(sum.total_loss() == Approx(1e8 + 2e6 + loss).margin(8));
 }
 
 TEST_CASE("cross_entropy: logits that are far apart or not finite") {

@@ -36,7 +36,7 @@ TEST_CASE("grad_norm: the CPU version agrees with the reference") {
 }
 
 TEST_CASE("grad_norm: without a valid token norm and scale are 0") {
-  GradNormProblem p({"none valid", {100}, 1.f, 0.f});
+  GradNormProblem p({"none valid", {100}, 1.f, {5.f, 0.f}});
   p.grads[0].set(5, INFINITY);
   run(p);
   CHECK(p.norm_and_scale.to_double() == std::vector<double>{0, 0});
@@ -54,7 +54,7 @@ TEST_CASE("grad_norm: a gradient that is not finite makes the scale NaN") {
 
 TEST_CASE("grad_norm: a loss that is not finite makes the scale NaN, and leaves the norm") {
   for (const float bad : {INFINITY, NAN}) {
-    GradNormProblem p({"not finite", {300}, 1.f, 2.f, bad});
+    GradNormProblem p({"not finite", {300}, 1.f, {bad, 2.f}});
     p.grads[0].fill(1);
     run(p);
     CHECK(p.norm_and_scale.get(0) == Approx(std::sqrt(300.0) / 2));
@@ -63,7 +63,7 @@ TEST_CASE("grad_norm: a loss that is not finite makes the scale NaN, and leaves 
 }
 
 TEST_CASE("grad_norm: squares that fp32 cannot hold") {
-  GradNormProblem p({"huge", {4}, 1.f, 2.f});
+  GradNormProblem p({"huge", {4}, 1.f, {5.f, 2.f}});
   p.grads[0].fill(1e25);
   run(p);
   CHECK(p.norm_and_scale.get(0) == Approx(1e25));

@@ -51,6 +51,19 @@ TEST_CASE("cross_entropy: the CUDA gradient may take the logits' place, or not b
   }
 }
 
+TEST_CASE("cross_entropy: the CUDA sums carry to the bit as the CPU's count does") {
+  CrossEntropyProblem p({"carried", 100, 16, 16}, DType::f32, DType::f32, simt::kDeviceMemory);
+  *p.loss_and_count.as<LossSum>() = {2e6f, LossSum::kCarried - 30, 1e8f, 40};
+  simt::Session session;
+  cuda::cross_entropy(p.args(), {});
+  simt::finish();
+  const LossSum sum = *p.loss_and_count.as<LossSum>();
+  CHECK(sum.loss == 0);
+  CHECK(sum.count == 70);
+  CHECK(sum.count_before == 41);
+  CHECK(sum.loss_before > 1.02e8f);
+}
+
 TEST_CASE("cross_entropy: a NaN among the logits is one in the CUDA loss, wherever it is") {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     for (const int64_t V : {40, 41}) {  // in accesses of 16 bytes, and element by element

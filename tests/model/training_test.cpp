@@ -311,8 +311,8 @@ TEST_CASE("training: what is not finite changes no parameter, master or moment")
       CHECK(difference(before, trainee.bits(kTrained)) == "");
 
       micro_steps();
-      const float loss_and_count[2] = {bad, float(trainee.count())};
-      trainee.storage().write(kLossAndCount, loss_and_count, sizeof loss_and_count);
+      const LossSum sum{bad, float(trainee.count())};
+      trainee.storage().write(kLossAndCount, &sum, sizeof sum);
       trainee.update(1e-2f, 2);
       CHECK(std::isfinite(trainee.read(kNormAndScaleValue)[0]));
       CHECK(difference(before, trainee.bits(kTrained)) == "");

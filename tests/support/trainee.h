@@ -128,8 +128,13 @@ class Trainee {
     return all;
   }
 
-  double loss() const { return read(kLossAndCount)[0]; }
-  double count() const { return read(kLossAndCount)[1]; }
+  LossSum sum() const {
+    LossSum sum;
+    storage_.read(kLossAndCount, &sum, sizeof sum);
+    return sum;
+  }
+  double loss() const { return sum().total_loss(); }
+  double count() const { return sum().total_count(); }
 
  private:
   std::unique_ptr<Device> device_;
