@@ -24,8 +24,9 @@ struct TrainState {
   int64_t tokens = 0;          // tokens seen
   int64_t bad_steps = 0;       // steps not applied for a non-finite loss or gradient
   int64_t bad_steps_in_a_row = 0;
-  uint64_t seed = 0;   // of every random stream; with the counts above, the whole random state
-  std::string config;  // the run's config.yaml
+  int64_t schedule_begin = 0;  // the step that the learning rate's schedule counts from
+  uint64_t seed = 0;           // of every random stream; with the counts above, the whole random state
+  std::string config;          // the run's config.yaml
   std::string tokenizer_hash;
   bool operator==(const TrainState&) const = default;
 };

@@ -22,11 +22,16 @@ constexpr size_t kMaxBytes = size_t(64) << 20;  // of the file; a run's is a few
 struct Counter {
   const char* name;
   int64_t TrainState::*member;
+  bool later = false;  // not in the first checkpoints of this format: 0 there
 };
 constexpr Counter kCounters[] = {
-    {"step", &TrainState::step},           {"optimizer_step", &TrainState::optimizer_step},
-    {"samples", &TrainState::samples},     {"tokens", &TrainState::tokens},
-    {"bad_steps", &TrainState::bad_steps}, {"bad_steps_in_a_row", &TrainState::bad_steps_in_a_row},
+    {"step", &TrainState::step},
+    {"optimizer_step", &TrainState::optimizer_step},
+    {"samples", &TrainState::samples},
+    {"tokens", &TrainState::tokens},
+    {"bad_steps", &TrainState::bad_steps},
+    {"bad_steps_in_a_row", &TrainState::bad_steps_in_a_row},
+    {"schedule_begin", &TrainState::schedule_begin, true},
 };
 
 // The file's own checksum: of all but that checksum, without white space and with sorted keys.
@@ -102,7 +107,10 @@ CheckpointManifest read_manifest(const std::filesystem::path& checkpoint) {
   CheckpointManifest manifest;
   if (root.contains("unsound")) manifest.unsound = field<std::string>(root, "unsound", path);
   const json state = field<json>(root, "state", path);
-  for (const Counter& c : kCounters) manifest.state.*c.member = field<int64_t>(state, c.name, path);
+  for (const Counter& c : kCounters) {
+    if (c.later && !state.contains(c.name)) continue;
+    manifest.state.*c.member = field<int64_t>(state, c.name, path);
+  }
   manifest.state.seed = field<uint64_t>(state, "seed", path);
   manifest.state.config = field<std::string>(state, "config", path);
   manifest.state.tokenizer_hash = field<std::string>(state, "tokenizer_hash", path);

@@ -14,6 +14,7 @@ namespace genesis {
 struct Config {
   enum class Recompute { none, block, automatic };
   enum class ScheduleKind { cosine, wsd, constant };
+  enum class OnResume { refuse, extend, restart };
   enum class DeviceKind { automatic, cpu, cuda };
   enum class Precision { automatic, f32, bf16 };
 
@@ -85,6 +86,7 @@ struct Config {
     int64_t warmup_steps = 0;
     double min_lr = 0.0;      // reached at the last step; cosine and wsd
     int64_t decay_steps = 0;  // wsd
+    OnResume on_resume = OnResume::refuse;
     bool operator==(const Schedule&) const = default;
   };
 
@@ -132,6 +134,7 @@ struct Config {
 // The words that stand for a choice in the file.
 std::string_view name_of(Config::Recompute choice);
 std::string_view name_of(Config::ScheduleKind choice);
+std::string_view name_of(Config::OnResume choice);
 std::string_view name_of(Config::DeviceKind choice);
 std::string_view name_of(Config::Precision choice);
 
@@ -150,6 +153,10 @@ std::string print_config(const Config& config);
 // What keeps a run that `held` began from going on with `wanted`: differences in the model, in the data that
 // it is trained on, in batch size or seed. Empty if there are none; other fields may change.
 std::string config_differences(const Config& held, const Config& wanted);
+
+// Which of these fields ("train.steps") differ, and how. Empty if none does.
+std::string config_changes(const Config& held, const Config& wanted,
+                           std::span<const std::string_view> fields);
 
 // What every field means, its type, range and default: for a terminal, and as docs/config.md.
 std::string config_help();

@@ -7,6 +7,7 @@
 
 #include "apps/device.h"
 #include "apps/train/checkpoints.h"
+#include "apps/train/schedule_change.h"
 #include "apps/train/training_graph.h"
 #include "io/file.h"
 #include "io/format.h"
@@ -15,7 +16,6 @@
 #include "model/decoder.h"
 #include "model/init.h"
 #include "model/parameters.h"
-#include "optim/schedule.h"
 
 namespace genesis {
 namespace {
@@ -36,18 +36,23 @@ std::string differences(const std::string& held, const std::string& wanted) {
                             parse_config(wanted, "the new config"));
 }
 
-// A run goes on with the tokenizer that it began with. Asked before the folder is claimed, which writes to
-// it.
-void check_tokenizer(const Config& config, const std::optional<Tokenizer>& tokenizer) {
+// A run goes on with the tokenizer that it began with, and with a schedule that it can go on with. Asked before the
+// folder is claimed, which writes to it.
+void check_can_go_on(const Config& config, const std::optional<Tokenizer>& tokenizer) {
   const auto checkpoint = latest_checkpoint(config.run_dir, [](const std::string&) {});
-  if (!checkpoint || !tokenizer) return;
-  const std::string held = read_checkpoint_state(*checkpoint).tokenizer_hash;
+  if (!checkpoint) return;
+  const TrainState state = read_checkpoint_state(*checkpoint);
+  const std::string& held = state.tokenizer_hash;
   check(
-      held.empty() || tokenizer->hash() == held,
+      !tokenizer || held.empty() || tokenizer->hash() == held,
       fmt::format(
           "{} was trained with the tokenizer of hash {}, but {} has hash {}: choose another folder for this "
           "run, or go on with that one's tokenizer and data",
-          config.run_dir, held, config.data.tokenizer, tokenizer->hash()));
+          config.run_dir, held, config.data.tokenizer, tokenizer ? tokenizer->hash() : ""));
+  // Another run is refused as such, when the folder is claimed.
+  if (differences(state.config, print_config(config)).empty()) {
+    schedule_begin(config, state, [](const std::string&) {});
+  }
 }
 
 }  // namespace
@@ -60,7 +65,7 @@ Trainer::Trainer(const Config& config, Terminal terminal)
   // Made only to be refused here, before the run's folder is touched, when the data does not suffice.
   Loader(data_.train, loader_options(config, 0));
 
-  check_tokenizer(config, data_.tokenizer);
+  check_can_go_on(config, data_.tokenizer);
 
   const std::string text = print_config(config);
   claim_ = std::make_unique<RunClaim>(claim_run_dir(config.run_dir, text, differences));
@@ -97,6 +102,7 @@ void Trainer::resume_or_begin(const std::function<void(const std::string&)>& say
   }
   state_ = load_run(*checkpoint, storage_);
   saved_step_ = state_.step;
+  state_.schedule_begin = schedule_begin(config_, state_, say);
   say(fmt::format("going on from {} (step {})", *checkpoint, state_.step));
   if (const std::string reason = why_unsound(*checkpoint); !reason.empty()) {
     say(fmt::format("this checkpoint is not sound: {}. To go on from an older one, move {} away", reason,
@@ -189,7 +195,7 @@ void Trainer::accumulate_gradients() {
 }
 
 double Trainer::update_parameters() {
-  const double lr = learning_rate(config_.schedule, config_.optim.lr, config_.train.steps, state_.step);
+  const double lr = next_learning_rate(config_, state_);
   optimizer_->write_step(storage_, lr, state_.optimizer_step + 1);
   executable_->run(Phase::update);
   return lr;

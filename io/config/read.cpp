@@ -131,6 +131,19 @@ struct Reader {
   }
 };
 
+template <class Which>
+std::string differences(const Config& held, const Config& wanted, const Which& counts) {
+  std::string out;
+  for (const Section& section : config::table()) {
+    for (const Field& field : section.fields) {
+      const std::string was = field.print(held), is = field.print(wanted);
+      if (!counts(field) || was == is) continue;
+      out += fmt::format("{}{} was {}, is {}", out.empty() ? "" : "; ", field.path, was, is);
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 Config parse_config(std::string_view text, const std::string& name, std::span<const std::string> overrides) {
@@ -150,15 +163,14 @@ Config load_config(const std::string& path, std::span<const std::string> overrid
 }
 
 std::string config_differences(const Config& held, const Config& wanted) {
-  std::string out;
-  for (const Section& section : config::table()) {
-    for (const Field& field : section.fields) {
-      const std::string was = field.print(held), is = field.print(wanted);
-      if (!field.fixed || was == is) continue;
-      out += fmt::format("{}{} was {}, is {}", out.empty() ? "" : "; ", field.path, was, is);
-    }
-  }
-  return out;
+  return differences(held, wanted, [](const Field& field) { return field.fixed; });
+}
+
+std::string config_changes(const Config& held, const Config& wanted,
+                           std::span<const std::string_view> fields) {
+  return differences(held, wanted, [&](const Field& field) {
+    return std::find(fields.begin(), fields.end(), field.path) != fields.end();
+  });
 }
 
 }  // namespace genesis

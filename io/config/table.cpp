@@ -28,6 +28,18 @@ std::string_view name_of(Config::ScheduleKind choice) {
   return "?";
 }
 
+std::string_view name_of(Config::OnResume choice) {
+  switch (choice) {
+    case Config::OnResume::refuse:
+      return "refuse";
+    case Config::OnResume::extend:
+      return "extend";
+    case Config::OnResume::restart:
+      return "restart";
+  }
+  return "?";
+}
+
 std::string_view name_of(Config::DeviceKind choice) {
   switch (choice) {
     case Config::DeviceKind::automatic:
@@ -237,7 +249,16 @@ Section schedule_section() {
              "rate "
              "of 0."),
        field(kOptional, "schedule.decay_steps", schedule, &Schedule::decay_steps, kCount, "steps",
-             "Length of the last part (wsd).")}};
+             "Length of the last part (wsd)."),
+       field(
+           kOptional, "schedule.on_resume", schedule, &Schedule::on_resume,
+           Choice<Config::OnResume>{
+               {Config::OnResume::refuse, Config::OnResume::extend, Config::OnResume::restart}},
+           "",
+           "What a run that goes on does when train.steps, optim.lr or the schedule is not what it was. "
+           "refuse: nothing, if the next step's learning rate would move. extend: take the schedule as if it "
+           "had been so from its beginning. restart: begin it again, warm-up included, over the steps that "
+           "are left.")}};
 }
 
 Section checkpoint_section() {

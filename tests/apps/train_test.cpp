@@ -185,7 +185,8 @@ TEST_CASE("an interrupted genesis_train saves what it has reached, and goes on f
   REQUIRE(at != std::string::npos);
   const int step = std::stoi(first.substr(at + 19));
   CHECK(step >= 3);
-  const Outcome second = train.run("c.yaml --train.steps=" + std::to_string(step + 2));
+  const Outcome second =
+      train.run("c.yaml --schedule.on_resume=extend --train.steps=" + std::to_string(step + 2));
   CHECK(second.code == 0);
   CHECK(has(second.out, "(step " + std::to_string(step) + ")"));
 }
@@ -242,7 +243,8 @@ TEST_CASE("genesis_train saves what it has reached when nobody reads its output 
   REQUIRE(saved != std::filesystem::directory_iterator());
   const int step = std::stoi(saved->path().filename().string().substr(5));  // of step_00000012
   CHECK(step >= 1);
-  const Outcome second = train.run("c.yaml --train.steps=" + std::to_string(step + 2));
+  const Outcome second =
+      train.run("c.yaml --schedule.on_resume=extend --train.steps=" + std::to_string(step + 2));
   CHECK(has(second.out, "(step " + std::to_string(step) + ")"));
 }
 
@@ -257,7 +259,7 @@ TEST_CASE("genesis_train does not go on with text that another tokenizer encoded
   const std::string config = read_text_file(train.folder.file("run/config.yaml"));
   train.folder.put("page.md", design_page() + " another tokenizer, another tokenizer, another tokenizer");
   encode_page(train);
-  const Outcome outcome = train.run("c.yaml --train.steps=8");
+  const Outcome outcome = train.run("c.yaml --train.steps=8 --schedule.on_resume=extend");
   CHECK(outcome.code == 1);
   CHECK(has(outcome.err, "was trained with the tokenizer of hash"));
   CHECK(read_text_file(train.folder.file("run/tokenizer.model")) == kept);

@@ -176,7 +176,8 @@ TEST_CASE("a folder that holds another run is refused, one that holds the same i
   tiny.trainer(config)->run();
   const std::string message = message_of([&] { tiny.trainer(tiny.config("run", {"--model.layers=3"})); });
   CHECK(message.find("model.layers") != std::string::npos);
-  const auto longer = tiny.trainer(tiny.config("run", {"--train.steps=4", "--schedule.warmup_steps=1"}));
+  const auto longer = tiny.trainer(
+      tiny.config("run", {"--train.steps=4", "--schedule.warmup_steps=1", "--schedule.on_resume=extend"}));
   CHECK(longer->state().step == 2);
   longer->run();
   CHECK(losses(config.run_dir).size() == 4);

@@ -6,8 +6,10 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <span>
 #include <utility>
 
+#include "io/file.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temp_folder.h"
@@ -31,7 +33,8 @@ struct Run {
   Warn warn = [this](const std::string& warning) { warnings.push_back(warning); };
 
   static TrainState state_at(int64_t step) {
-    return {step, step - 1, 8 * step, 2048 * step, 1, 0, ~uint64_t(0), "model:\n  d: 4 # \u00e9\n", "abc"};
+    return {step, step - 1, 8 * step, 2048 * step, 1, 0, step / 2, ~uint64_t(0), "model:\n  d: 4 # \u00e9\n",
+            "abc"};
   }
   std::string save(int64_t step) {
     return save_checkpoint(dir, state_at(step), views_of(model), views_of(moments), warn);
@@ -146,6 +149,21 @@ TEST_CASE("a damaged checkpoint is refused, naming the file, and changes nothing
     CHECK(contains(refusal(), path + "/" + file + ": No such file"));
     CHECK(run.values() == before);
   }
+}
+
+TEST_CASE("a checkpoint from before a schedule could begin again has one that counts from step 0") {
+  Run run;
+  const std::string path = run.save(6);
+  REQUIRE(read_checkpoint_state(path).schedule_begin == 3);
+  auto root = nlohmann::json::parse(read_text_file(path + "/state.json"));
+  root["state"].erase("schedule_begin");
+  root.erase("xxh3");
+  const std::string text = root.dump();
+  root["xxh3"] = sum_of(std::as_bytes(std::span(text))).xxh3;
+  replace_text_file(path + "/state.json", root.dump(2));
+  TrainState expected = Run::state_at(6);
+  expected.schedule_begin = 0;
+  CHECK(read_checkpoint_state(path) == expected);
 }
 
 TEST_CASE("state.json is refused after any change of a byte") {
