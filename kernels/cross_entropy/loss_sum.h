@@ -25,9 +25,7 @@ struct LossSum {
   }
 
   constexpr double total_loss() const { return double(loss_before) + double(loss); }
-  constexpr double total_count() const {
-    return double(count_before) * double(kCarried) + double(count);
-  }
+  constexpr double total_count() const { return double(count_before) * double(kCarried) + double(count); }
 };
 
 constexpr int64_t kLossSumFloats = sizeof(LossSum) / sizeof(float);

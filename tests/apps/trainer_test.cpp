@@ -455,9 +455,9 @@ TEST_CASE("a user without permission to read a run's checkpoints doesn't begin i
 
 TEST_CASE("a run that diverges keeps the checkpoints from before") {
   TinyRun tiny;
-  const std::vector<std::string> how{"--checkpoint.every=1", "--checkpoint.keep=3", "--device.dtype=f32",
-                                     "--schedule.kind=constant", "--schedule.min_lr=0",
-                                     "--schedule.on_resume=extend"};
+  const std::vector<std::string> how{"--checkpoint.every=1", "--checkpoint.keep=3",
+                                     "--device.dtype=f32",   "--schedule.kind=constant",
+                                     "--schedule.min_lr=0",  "--schedule.on_resume=extend"};
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), how.begin(), how.end());
     return tiny.config("run", more);
