@@ -17,8 +17,8 @@ void print_graph(const Config& config) {
   const auto print = [](const char* pass, const Graph& graph) {
     std::cout << "# after " << pass << "\n" << to_string(graph) << "\n";
   };
-  build_training_graph(config, compute_type(config.device), DeviceKind::cpu,
-                       memory_limit(config, make_cpu_device()->total_memory()), print);
+  const size_t memory = memory_limit(config, make_cpu_device()->total_memory());
+  build_training_graph(config, {compute_type(config.device), DeviceKind::cpu, memory}, print);
 }
 
 void train(const Config& config) {

@@ -143,10 +143,10 @@ void add_kernels(const std::string& device, const std::vector<bench::LayerCase>&
 // What the card allows the given configs, and then what every card does.
 void print_roofline(const std::string& card, const std::vector<std::string>& paths) {
   check(!paths.empty(),
-        "--model needs the configs to count: bench_kernels --model sm_89 --config configs/*.yaml");
+        "--model needs the configs to count: bench_kernels --model rtx4090 --config configs/*.yaml");
   const std::vector<Config> configs = load_configs(paths);
   for (size_t i = 0; i < configs.size(); ++i) {
-    fmt::print("{}\n{}\n", paths[i], bench::roofline(configs[i], bench::card_named(card)));
+    fmt::print("{}\n{}\n", paths[i], bench::roofline(configs[i], card_named(card)));
   }
   fmt::print("tokens/s at most\n{}", bench::roofline_of_cards(configs));
 }
@@ -163,8 +163,10 @@ int main(int argc, char** argv) {
   std::vector<std::string> configs;
   app.add_option("--check", baseline, "fail if a kernel lost 5% of its fraction in this baseline");
   app.add_option("--save", output, "write the fractions as a baseline");
-  app.add_option("--model", card,
-                 "measure nothing: print the least time that a card's rates allow each kernel of a step");
+  app.add_option(
+      "--model", card,
+      "measure nothing: print the least time that a card's rates allow each kernel of a step; one of " +
+          names_of_cards());
   app.add_option(
       "--config", configs,
       "configs whose layer is measured too, forward and backward; with --model, whose steps are counted");

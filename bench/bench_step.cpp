@@ -115,7 +115,7 @@ void bench(const Config& config, int steps) {
   Storage storage(*device);
   const DType dtype = compute_type(config.device);
   const size_t memory = memory_limit(config, device->total_memory());
-  Executable step(build_training_graph(config, dtype, device->kind(), memory).graph, storage);
+  Executable step(build_training_graph(config, {dtype, device->kind(), memory}).graph, storage);
   initialise_parameters(config.model, 1, storage);
   make_up_batch(config, storage);
   const Products all(*device, step.graph(), [](const Node&) { return true; });

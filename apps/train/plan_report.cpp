@@ -46,9 +46,8 @@ std::string arithmetic(const Config& config, const Graph& graph) {
     if (node.phase != Phase::micro) continue;
     const Cost cost = cost_of(graph, node);
     double& own = node.recompute ? again : node.backward ? backward : forward;
-    own += cost.flops - cost.backward_flops - cost.again_flops;
+    own += cost.flops - cost.backward_flops;
     backward += cost.backward_flops;
-    again += cost.again_flops;
   }
   const double tokens = double(config.train.micro_batch * config.data.sequence_length);
   const auto per_token = [&](double flops) { return format_count(flops / tokens); };
@@ -57,8 +56,7 @@ std::string arithmetic(const Config& config, const Graph& graph) {
   s += row("backward", per_token(backward));
   s += row("recompute", per_token(again));
   s += row("total", per_token(forward + backward + again),
-           fmt::format("{} of it the model's; attention's backward pass repeats one product of five",
-                       per_token(forward + backward)));
+           fmt::format("{} of it the model's", per_token(forward + backward)));
   s += "tokens\n";
   s += row("a micro-step", exact(config.train.micro_batch * config.data.sequence_length));
   s += row("a step", exact(config.train.batch_size * config.data.sequence_length),
@@ -99,7 +97,7 @@ std::string memory(const Config& config, DType dtype, size_t limit, const Traini
     try {
       figure =
           bytes(chosen ? arena.bytes
-                       : arena_of(build_training_graph(other, dtype, DeviceKind::cpu, limit).graph).bytes);
+                       : arena_of(build_training_graph(other, {dtype, DeviceKind::cpu, limit}).graph).bytes);
     } catch (const Error&) {
       figure = "over the budget";
     }
@@ -117,7 +115,7 @@ std::string memory(const Config& config, DType dtype, size_t limit, const Traini
 std::string plan_report(const Config& config, size_t device_memory) {
   const DType dtype = compute_type(config.device);
   const size_t limit = memory_limit(config, device_memory);
-  const TrainingGraph training = build_training_graph(config, dtype, DeviceKind::cpu, limit);
+  const TrainingGraph training = build_training_graph(config, {dtype, DeviceKind::cpu, limit});
   const auto runs = executions(config.model, trained_recurrence(config.model)).size();
   std::string s = fmt::format("{} stored layers, {} executions\n", config.model.layers, runs);
   s += parameter_rows(config.model);

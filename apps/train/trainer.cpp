@@ -61,7 +61,7 @@ Trainer::Trainer(const Config& config, Terminal terminal)
     : config_(config), data_(open_data(config)), device_(open_device(config.device)), storage_(*device_) {
   const DType dtype = compute_type(config.device);
   const TrainingGraph training =
-      build_training_graph(config, dtype, device_->kind(), memory_limit(config, device_->total_memory()));
+      build_training_graph(config, {dtype, device_->kind(), memory_limit(config, device_->total_memory())});
   // Made only to be refused here, before the run's folder is touched, when the data does not suffice.
   Loader(data_.train, loader_options(config, 0));
 

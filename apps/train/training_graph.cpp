@@ -42,14 +42,13 @@ RecomputePolicy policy_of(Config::Recompute choice) {
 
 }  // namespace
 
-TrainingGraph build_training_graph(const Config& config, DType dtype, DeviceKind device, size_t memory,
-                                   const AfterPass& after) {
+TrainingGraph build_training_graph(const Config& config, const Target& target, const AfterPass& after) {
   const auto passed = [&](const char* pass, const Graph& graph) {
     if (after) after(pass, graph);
   };
   const BatchShape batch{config.train.micro_batch, config.data.sequence_length, config.data.document_mask};
   TrainingGraph t;
-  t.graph = build_loss_graph(config.model, batch, dtype, trained_recurrence(config.model));
+  t.graph = build_loss_graph(config.model, batch, target.dtype, trained_recurrence(config.model));
   passed("build", t.graph);
 
   differentiate(t.graph);
@@ -63,11 +62,11 @@ TrainingGraph build_training_graph(const Config& config, DType dtype, DeviceKind
 
   const size_t persistent = persistent_bytes(t.graph);
   const bool automatic = config.train.recompute == Config::Recompute::automatic;
-  check(!automatic || persistent < memory,
+  check(!automatic || persistent < target.memory,
         "parameters, gradients and optimizer need " + format_bytes(double(persistent)) + ", but there are " +
-            format_bytes(double(memory)) + ": raise train.memory_budget or make the model smaller");
-  t.recompute =
-      recompute(t.graph, policy_of(config.train.recompute), device, automatic ? memory - persistent : 0);
+            format_bytes(double(target.memory)) + ": raise train.memory_budget or make the model smaller");
+  t.recompute = recompute(t.graph, policy_of(config.train.recompute), target.device,
+                          automatic ? target.memory - persistent : 0, *target.rates);
   passed("recompute", t.graph);
   return t;
 }

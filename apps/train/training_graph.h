@@ -14,14 +14,20 @@ struct TrainingGraph {
   RecomputePlan recompute;
 };
 
+// What a training step is planned for: a device that is here, or a card that need not be.
+struct Target {
+  DType dtype = DType::bf16;
+  DeviceKind device = DeviceKind::cpu;
+  size_t memory = 0;  // bytes that may be used in all; memory_limit of the device's
+  const Rates* rates = &kCpuRates;
+};
+
 // Called after each pass with its name and the graph so far.
 using AfterPass = std::function<void(const char* pass, const Graph& graph)>;
 
-// Build, differentiate, optimizer, recompute. `memory` is what the device may use in all, in bytes; the
-// automatic choice of what to recompute keeps within it. Throws Error when even parameters and optimizer do
-// not fit.
-TrainingGraph build_training_graph(const Config& config, DType dtype, DeviceKind device, size_t memory,
-                                   const AfterPass& after = {});
+// Build, differentiate, optimizer, recompute. The automatic choice of what to recompute keeps within the
+// target's memory. Throws Error when even parameters and optimizer do not fit.
+TrainingGraph build_training_graph(const Config& config, const Target& target, const AfterPass& after = {});
 
 // Bytes of a graph's values of one role, and of all but activations.
 size_t bytes_of(const Graph& graph, Role role);

@@ -20,11 +20,11 @@ struct LayerCase {
   int64_t rows() const { return B * T; }
 };
 
-// Of its products and of attention's causal half, forward and backward.
+// The model's: of its products and of attention's causal half, each product once, forward and backward.
 inline double flops(const LayerCase& c) {
   const double products = double(c.D) * double((c.H + 2 * c.KV) * c.K + c.H * c.K + 3 * c.F);
   const double attention = 2. * double(c.B * c.H * c.T) * double(c.T * c.K);  // forward
-  return 3 * 2. * double(c.rows()) * products + 3.5 * attention;
+  return 3 * (2. * double(c.rows()) * products + attention);
 }
 
 // y = x W^T, W [out, in], and its gradients.

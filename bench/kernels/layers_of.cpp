@@ -16,8 +16,8 @@ namespace {
 
 // Of the graph's first execution, in one micro-step without recomputation.
 double graph_flops(const Config& config) {
-  const Graph graph =
-      build_training_graph(config, DType::bf16, DeviceKind::cuda, std::numeric_limits<size_t>::max()).graph;
+  const Target target{DType::bf16, DeviceKind::cuda, std::numeric_limits<size_t>::max()};
+  const Graph graph = build_training_graph(config, target).graph;
   double flops = 0;
   for (const Node& node : graph.nodes) {
     const bool counted = node.execution == 0 && node.phase == Phase::micro && !node.recompute;

@@ -7,6 +7,7 @@
 #include "engine/ops/helpers.h"
 #include "engine/passes/differentiate.h"
 #include "kernels/attention/attention.h"
+#include "kernels/attention/attention_tiling.h"
 
 namespace genesis::ops {
 namespace {
@@ -74,10 +75,22 @@ size_t workspace(const Graph& g, const Node& n) {
   return bytes(shape_of(g, n));
 }
 
-// Two products of T x T x K a head, of which causality leaves half.
+// The model's two products of T x T x K a head, of which causality leaves half.
+double model_flops(const AttentionAttrs& a) { return 2. * double(a.B) * a.H * double(a.T) * a.T * a.K; }
+
+// What the kernels multiply. The plain ones, for what has no tensor cores, leave out what the mask does.
+cuda::AttentionFlops kernel_flops(const AttentionShape& s) {
+  if (cuda::for_tensor_cores(s)) return cuda::attention_flops(s);
+  const double a_product = double(s.B * s.H) * double(s.T) * double(s.T + 1) * double(s.K);
+  return {2 * a_product, 3 * a_product, 4 * a_product};
+}
+
+Unit unit_of(const AttentionShape& s) { return cuda::for_tensor_cores(s) ? Unit::mma : Unit::fma; }
+
 Cost cost(const Graph& g, const Node& n) {
-  const auto& a = attrs_of<AttentionAttrs>(n);
-  return {2. * double(a.B) * a.H * double(a.T) * a.T * a.K, bytes_touched(g, n)};
+  const AttentionShape s = shape_of(g, n);
+  return {.flops = model_flops(attrs_of<AttentionAttrs>(n)),
+          .kernels = {{n.op->name, unit_of(s), kernel_flops(s).forward, bytes_touched(g, n)}}};
 }
 
 // in: qkv, positions or none, out, lse, d_out -> d_qkv
@@ -105,14 +118,27 @@ Run prepare_backward(const BoundNode& b) {
   return call(launch, a);
 }
 
-// Five products instead of two. What the queries' gradient reads, the keys' and values' read again: qkv,
-// d_out and lse.
+// Of the model four products for the forward's two. The kernels make seven: the scores and the gradients of
+// the probabilities are computed again, by each of the two.
 Cost cost_backward(const Graph& g, const Node& n) {
-  const Cost once = cost(g, n);
-  double again = 0;
-  for (const size_t i : {0, 3, 4}) again += double(input(g, n, i).bytes());
-  // Five products for the forward's two, of which the scores are the forward's own.
-  return {2.5 * once.flops, once.bytes + again, 0, 0.5 * once.flops};
+  const AttentionShape s = shape_of(g, n);
+  const cuda::AttentionFlops flops = kernel_flops(s);
+  const auto bytes = [&](size_t i) { return n.in[i] == kNone ? 0. : double(input(g, n, i).bytes()); };
+  const double keys = double(cuda::key_value_elements(s)) * double(size_of(s.dtype));
+  const double statistics = 2 * bytes(3), read_by_both = bytes(0) + bytes(1) + bytes(4);
+  const auto parts = cuda::for_tensor_cores(s) ? double(cuda::parts_bytes(s)) : 0.;
+
+  Cost cost{.flops = 2 * model_flops(attrs_of<AttentionAttrs>(n))};
+  cost.kernels = {{.name = "attention_backward, dq",
+                   .unit = unit_of(s),
+                   .flops = flops.dq,
+                   .bytes = read_by_both + bytes(2) + bytes(3) + statistics + bytes(2)},
+                  {.name = "attention_backward, dk dv",
+                   .unit = unit_of(s),
+                   .flops = flops.dkv,
+                   .bytes = read_by_both + statistics + (parts > 0 ? parts : keys)}};
+  if (parts > 0) cost.kernels.push_back({.name = "attention_backward, sum", .bytes = parts + keys});
+  return cost;
 }
 
 // in: qkv [n, (H + 2 KV) K], first [1]; into: k_cache, v_cache [T_max, KV, K] -> out [n, H K]. attrs.T is n.
@@ -146,7 +172,9 @@ Run prepare_cached(const BoundNode& b) {
 
 Cost cost_cached(const Graph& g, const Node& n) {
   const auto& a = attrs_of<AttentionAttrs>(n);
-  return {4. * a.T * a.H * a.K * double(g.value(n.into[0]).shape[0]), bytes_touched(g, n)};
+  constexpr double kLaunches = 2;  // the cache grows, and is read
+  return one_kernel(n, Unit::fma, 4. * a.T * a.H * a.K * double(g.value(n.into[0]).shape[0]),
+                    bytes_touched(g, n), kLaunches);
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ Run prepare(const BoundNode& b) {
 }
 
 Cost cost(const Graph& g, const Node& n) {  // of the table only the rows that are read
-  return {0, 2. * double(g.value(n.out[0]).bytes()) + double(input(g, n, 0).bytes())};
+  return one_kernel(n, Unit::fma, 0, 2. * double(g.value(n.out[0]).bytes()) + double(input(g, n, 0).bytes()));
 }
 
 // in: tokens, dy; into: d_table
@@ -68,7 +68,8 @@ size_t workspace_backward(const Graph& g, const Node& n) {
 Cost cost_backward(const Graph& g, const Node& n) {
   const Value& dy = input(g, n, 1);
   const double elements = double(dy.shape.elements());
-  return {elements, double(dy.bytes()) + 8. * elements};
+  constexpr double kLaunches = 2;  // the sort, and the sums
+  return one_kernel(n, Unit::fma, elements, double(dy.bytes()) + 8. * elements, kLaunches);
 }
 
 }  // namespace

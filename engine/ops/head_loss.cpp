@@ -10,6 +10,7 @@
 #include "engine/ops/helpers.h"
 #include "engine/ops/product.h"
 #include "engine/passes/differentiate.h"
+#include "kernels/common/block_count.h"
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "kernels/matmul/matmul.h"
 
@@ -182,17 +183,27 @@ std::vector<MatMulShape> products(const Graph& g, const Node& n) {
   return all;
 }
 
-// The sum over its kernels: each chunk's products, and the cross-entropy's pass over the logits.
+// Each chunk's products, and the cross-entropy's pass over its logits.
 Cost cost(const Graph& g, const Node& n) {
   const bool with_gradient = attrs_of<HeadLossAttrs>(n).with_gradient;
-  const double logits = double(input(g, n, 0).shape[0]) * double(input(g, n, 1).shape[0]);
-  const double logit_bytes = sizeof(float) + (with_gradient ? size_of(input(g, n, 0).dtype) : 0);
-  Cost total{0, double(input(g, n, 2).bytes()) + logit_bytes * logits};
+  const Value &x = input(g, n, 0), &targets = input(g, n, 2);
+  const double logits = double(x.shape[0]) * double(input(g, n, 1).shape[0]);
+  const double logit_bytes = sizeof(float) + (with_gradient ? size_of(x.dtype) : 0);
+  const auto chunks = double(block_count(x.shape[0], chunk_rows(g, n)));
+
+  KernelCost products_cost{.name = "head_loss, products", .unit = unit_of_products(x.dtype), .launches = 0};
   for (const MatMulShape& s : products(g, n)) {
-    total.flops += 2. * double(s.M) * double(s.N) * double(s.K);
-    total.bytes += double(s.M * s.K) * double(size_of(s.a)) + double(s.K * s.N) * double(size_of(s.b)) +
-                   double(s.M * s.N) * double(size_of(s.c)) * (s.accumulate ? 2 : 1);
+    products_cost.flops += 2. * double(s.M) * double(s.N) * double(s.K);
+    products_cost.bytes += double(s.M * s.K) * double(size_of(s.a)) +
+                           double(s.K * s.N) * double(size_of(s.b)) +
+                           double(s.M * s.N) * double(size_of(s.c)) * (s.accumulate ? 2 : 1);
+    products_cost.launches += 1;
   }
+  const KernelCost loss{.name = "head_loss, cross-entropy",
+                        .flops = 8 * logits,
+                        .bytes = double(targets.bytes()) + logit_bytes * logits,
+                        .launches = 2 * chunks};  // and the sum of its rows' losses
+  Cost total{.flops = products_cost.flops, .kernels = {products_cost, loss}};
   if (with_gradient) total.backward_flops = total.flops / 3 * 2;  // two of a chunk's three products
   return total;
 }

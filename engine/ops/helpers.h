@@ -41,10 +41,19 @@ inline void check_into(const Graph& g, const Node& n, size_t i, const ValueType&
   throw Error(std::string(n.op->name) + ": expected to change a " + to_string(type) + "; found " + found);
 }
 
+// A node of one kernel, which does the model's operations and no others.
+inline Cost one_kernel(const Node& n, Unit unit, double flops, double bytes, double launches = 1) {
+  return {flops, 0, {{n.op->name, unit, flops, bytes, launches}}};
+}
+
+// Where a product of these operands is done.
+inline Unit unit_of_products(DType operands) { return operands == DType::f32 ? Unit::fma : Unit::library; }
+
 // An op that moves data and does a few operations an element.
-template <int FlopsPerElement>
+template <int FlopsPerElement, int Launches = 1>
 Cost elementwise_cost(const Graph& g, const Node& n) {
-  return {double(FlopsPerElement) * double(input(g, n, 0).shape.elements()), bytes_touched(g, n)};
+  return one_kernel(n, Unit::fma, double(FlopsPerElement) * double(input(g, n, 0).shape.elements()),
+                    bytes_touched(g, n), Launches);
 }
 
 // Calls a kernel of either kind of device; the CPU's take no stream.

@@ -71,7 +71,8 @@ size_t workspace(const Graph& g, const Node& n) {
 
 Cost cost(const Graph& g, const Node& n) {
   const MatMulShape s = shape_of(g, n);
-  return {2. * double(s.M) * double(s.N) * double(s.K), bytes_touched(g, n)};
+  return one_kernel(n, unit_of_products(s.a), 2. * double(s.M) * double(s.N) * double(s.K),
+                    bytes_touched(g, n));
 }
 
 std::vector<MatMulShape> products(const Graph& g, const Node& n) { return {shape_of(g, n)}; }

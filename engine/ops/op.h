@@ -9,6 +9,7 @@
 
 #include "engine/device/device.h"
 #include "engine/graph/graph.h"
+#include "engine/ops/cost.h"
 #include "kernels/common/error.h"
 #include "kernels/common/stream.h"
 #include "kernels/matmul/matmul.h"
@@ -32,14 +33,6 @@ A& attrs_of(Node& node) {
 struct ValueType {
   Shape shape;
   DType dtype;
-};
-
-struct Cost {
-  double flops = 0;
-  double bytes = 0;  // read and written, each array once by each kernel
-  // Of flops, those of another pass than the node's:
-  double backward_flops = 0;  // the backward pass's, in a node of the forward pass
-  double again_flops = 0;     // what an earlier node has computed and nobody kept
 };
 
 // A node whose device and storage are known.
@@ -109,7 +102,7 @@ struct OpDef {
   const DeviceOp& on(DeviceKind kind) const { return kind == DeviceKind::cpu ? cpu : cuda; }
 };
 
-// Arithmetic and memory traffic of a node.
+// What a node computes, and what the CUDA kernels that do it multiply and move.
 Cost cost_of(const Graph& graph, const Node& node);
 size_t workspace_of(const Graph& graph, const Node& node, DeviceKind kind);
 size_t constants_of(const Graph& graph, const Node& node);

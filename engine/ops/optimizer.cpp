@@ -64,7 +64,7 @@ size_t constants_norm(const Graph&, const Node& n) { return (n.in.size() - 1) * 
 
 Cost cost_norm(const Graph& g, const Node& n) {
   const double bytes = bytes_touched(g, n);
-  return {bytes / 2, bytes};
+  return one_kernel(n, Unit::fma, bytes / 2, bytes, 2);  // blocks' sums, and theirs
 }
 
 // in: step [3], norm_and_scale [2], then the gradients
@@ -137,7 +137,7 @@ Cost cost_adamw(const Graph& g, const Node& n) {
   // Master and moments are read and written, the gradient read, a copy written.
   const double copy = n.into.size() == 4 * count ? size_of(DType::bf16) : 0;
   const double small = double(input(g, n, 0).bytes() + input(g, n, 1).bytes());
-  return {15 * elements, (28 + copy) * elements + small};
+  return one_kernel(n, Unit::fma, 15 * elements, (28 + copy) * elements + small);
 }
 
 }  // namespace

@@ -112,7 +112,7 @@ const OpDef kRmsNormBackward{
     .name = "rmsnorm_backward",
     .text = text,
     .infer = infer_backward,
-    .cost = elementwise_cost<10>,
+    .cost = elementwise_cost<10, 2>,
     .cpu = {prepare_backward<cpu::rmsnorm_backward>, workspace_backward<cpu::rmsnorm_backward_workspace>},
     .cuda = {prepare_backward<cuda::rmsnorm_backward>, workspace_backward<cuda::rmsnorm_backward_workspace>},
     .in_place = 1};

@@ -55,8 +55,8 @@ Cost cost(const Graph& g, const Node& n) {
   const auto& a = attrs_of<RopeAttrs>(n);
   const Value &qkv = input(g, n, 0), &positions = input(g, n, 1);
   const double part = double(a.H + a.KV) / double(a.H + 2 * a.KV);
-  return {3 * part * double(qkv.shape.elements()),
-          2 * part * double(qkv.bytes()) + double(positions.bytes())};
+  return one_kernel(n, Unit::fma, 3 * part * double(qkv.shape.elements()),
+                    2 * part * double(qkv.bytes()) + double(positions.bytes()));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "engine/graph/builder.h"
 #include "engine/ops/op.h"
 #include "engine/passes/plan_memory.h"
+#include "engine/time/graph_time.h"
 #include "kernels/common/error.h"
 
 namespace genesis {
@@ -255,21 +256,17 @@ double replay_flops(const Graph& graph) {
   return flops;
 }
 
-// Time of the backward pass on a machine that does 100 operations in the time it moves a byte: between a CPU's
-// ratio (about 20) and a GPU's (about 180). Only the order of choices hangs on it.
-double backward_time(const Graph& graph) {
+double backward_time(const Graph& graph, const Rates& rates) {
   double time = 0;
   for (const Node& node : graph.nodes) {
-    if (!node.backward) continue;
-    const Cost c = cost_of(graph, node);
-    time += c.bytes + c.flops / 100;
+    if (node.backward) time += seconds_of(graph, node, rates);
   }
   return time;
 }
 
 // Saved values inside executions in the order in which they are given up: class by class, always the class
 // that adds the least time for a byte saved, given those already gone. Block inputs are never given up.
-std::vector<ValueId> order_of_giving_up(const Forward& forward, const ValueSet& all) {
+std::vector<ValueId> order_of_giving_up(const Forward& forward, const ValueSet& all, const Rates& rates) {
   std::map<Forward::Class, std::vector<ValueId>> classes;
   for (ValueId id : all) {
     if (forward.execution(id) != kNone && !forward.is_block_input(id))
@@ -277,7 +274,7 @@ std::vector<ValueId> order_of_giving_up(const Forward& forward, const ValueSet& 
   }
   std::vector<ValueId> order;
   ValueSet kept = all;
-  double time = backward_time(rewrite(forward, all));
+  double time = backward_time(rewrite(forward, all), rates);
   while (!classes.empty()) {
     auto best = classes.end();
     double best_price = 0, best_time = 0;
@@ -288,7 +285,7 @@ std::vector<ValueId> order_of_giving_up(const Forward& forward, const ValueSet& 
         without.erase(id);
         bytes += double(forward.graph.value(id).bytes());
       }
-      const double total = backward_time(rewrite(forward, without));
+      const double total = backward_time(rewrite(forward, without), rates);
       const double price = (total - time) / bytes;
       if (best == classes.end() || price < best_price) best = it, best_price = price, best_time = total;
     }
@@ -300,10 +297,11 @@ std::vector<ValueId> order_of_giving_up(const Forward& forward, const ValueSet& 
   return order;
 }
 
-ValueSet keep_for_budget(const Forward& forward, const ValueSet& all, DeviceKind device, size_t budget) {
+ValueSet keep_for_budget(const Forward& forward, const ValueSet& all, DeviceKind device, size_t budget,
+                         const Rates& rates) {
   const auto arena = [&](const ValueSet& kept) { return plan_memory(rewrite(forward, kept), device).bytes; };
   if (arena(all) <= budget) return all;
-  const std::vector<ValueId> order = order_of_giving_up(forward, all);
+  const std::vector<ValueId> order = order_of_giving_up(forward, all, rates);
   const auto kept_after = [&](size_t given_up) {
     ValueSet kept = all;
     for (size_t i = 0; i < given_up; ++i) kept.erase(order[i]);
@@ -325,7 +323,8 @@ ValueSet keep_for_budget(const Forward& forward, const ValueSet& all, DeviceKind
 
 }  // namespace
 
-RecomputePlan recompute(Graph& graph, RecomputePolicy policy, DeviceKind device, size_t budget) {
+RecomputePlan recompute(Graph& graph, RecomputePolicy policy, DeviceKind device, size_t budget,
+                        const Rates& rates) {
   const Forward forward(graph);
   const ValueSet all(forward.saved.begin(), forward.saved.end());
   ValueSet kept = all;
@@ -333,7 +332,7 @@ RecomputePlan recompute(Graph& graph, RecomputePolicy policy, DeviceKind device,
     std::erase_if(kept,
                   [&](ValueId id) { return forward.execution(id) != kNone && !forward.is_block_input(id); });
   } else if (policy == RecomputePolicy::automatic) {
-    kept = keep_for_budget(forward, all, device, budget);
+    kept = keep_for_budget(forward, all, device, budget, rates);
   }
   RecomputePlan plan;
   for (ValueId id : forward.saved) (kept.count(id) ? plan.kept : plan.recomputed).push_back(id);

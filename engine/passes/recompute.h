@@ -5,6 +5,7 @@
 
 #include "engine/device/device.h"
 #include "engine/graph/graph.h"
+#include "engine/time/rates.h"
 
 namespace genesis {
 
@@ -23,8 +24,9 @@ struct RecomputePlan {
 //   none       everything is kept
 //   block      inside the executions of layers only their inputs are kept
 //   automatic  as much is kept as lets the arena of activations fit in `budget` bytes of the device: what costs the
-//              least time a byte is given up first. Throws Error if even the smallest plan does not
-//              fit.
-RecomputePlan recompute(Graph& graph, RecomputePolicy policy, DeviceKind device, size_t budget = 0);
+//              least time a byte is given up first, by the model of time (engine/time) at these rates.
+//              Throws Error if even the smallest plan does not fit.
+RecomputePlan recompute(Graph& graph, RecomputePolicy policy, DeviceKind device, size_t budget = 0,
+                        const Rates& rates = kCpuRates);
 
 }  // namespace genesis

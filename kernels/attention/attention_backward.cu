@@ -11,7 +11,7 @@ void attention_backward(const AttentionBackward& a, Stream stream) {
 
 size_t attention_backward_workspace(const AttentionShape& s) {
   if (!for_tensor_cores(s)) return size_t(s.B * s.H * s.T) * sizeof(float);  // each query's mean
-  return AttentionWorkspace::bytes(s);
+  return backward_workspace_bytes(s);
 }
 
 }  // namespace genesis::cuda

@@ -1,8 +1,8 @@
-// What the launchers and kernels of attention on CUDA share. There are two sets of kernels: with tensor cores
-// for bf16 and head sizes up to 128, and plain ones for everything else.
+// What the launchers and kernels of attention on CUDA share.
 #pragma once
 
 #include "kernels/attention/attention.h"
+#include "kernels/attention/attention_tiling.h"
 #include "kernels/common/block_count.h"
 #include "kernels/common/error.h"
 #include "kernels/simt/simt.h"
@@ -17,8 +17,6 @@ inline void check_attention_shape(const AttentionShape& s) {
   require(s.scale > 0.f, "attention takes a positive scale");
   require(s.B * s.H * s.T < int64_t(1) << 31, "attention takes fewer than 2^31 rows");
 }
-
-inline bool for_tensor_cores(const AttentionShape& s) { return s.dtype == DType::bf16 && s.K <= 128; }
 
 void attention_forward_plain(const AttentionForward& a, Stream stream);
 void attention_backward_plain(const AttentionBackward& a, Stream stream);

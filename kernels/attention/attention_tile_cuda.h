@@ -14,12 +14,8 @@ namespace genesis::cuda {
 
 inline constexpr int kWarps = 4;
 inline constexpr int kThreads = kWarps * simt::kWarpSize;
-inline constexpr int kWarpRows = 16;              // of an mma
-inline constexpr int kTile = kWarps * kWarpRows;  // rows that a block owns
+static_assert(kTile == kWarps * kWarpRows);
 inline constexpr float kLog2e = 1.4426950408889634f;
-
-// That the registers and shared memory of a kernel leave room for, at a tile's width.
-constexpr int blocks_on_multiprocessor(int width) { return width == 64 ? 3 : 2; }
 
 // Rows of one head in global memory.
 struct HeadRows {

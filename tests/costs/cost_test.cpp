@@ -47,26 +47,32 @@ struct OneNode {
 };
 
 // Each launch reads a sector of memory once and writes it once, which is so as long as the caches lose none.
-// Scratch memory is not in the engine's arrays.
-double counted_bytes(const simt::Session& session, const void* scratch) {
+double counted_bytes(const simt::LaunchReport& report, const void* scratch) {
   int64_t sectors = 0;
-  for (const simt::LaunchReport& r : session.reports()) {
-    for (const simt::BufferCount& b : r.buffers) {
-      if (b.data != scratch) sectors += b.distinct_read + b.distinct_written;
-    }
+  for (const simt::BufferCount& b : report.buffers) {
+    if (b.data != scratch) sectors += b.distinct_read + b.distinct_written;
   }
   return 32. * double(sectors);
 }
 
-// Launches, and checks the bytes to 2%.
+// Launches, and checks their number, and their bytes to 2%. Scratch memory is not in the engine's arrays.
 template <class Launch>
-void check_bytes(const char* name, const Cost& cost, const void* scratch, const Launch& launch) {
+void check_kernel(const KernelCost& cost, const void* scratch, const Launch& launch) {
   simt::Session session({.check_races = false});
   launch();
   simt::finish();
-  const double counted = counted_bytes(session, scratch);
-  INFO(name << ": " << cost.bytes << " bytes by the engine, " << counted << " counted");
+  double counted = 0;
+  for (const simt::LaunchReport& r : session.reports()) counted += counted_bytes(r, scratch);
+  INFO(cost.name << ": " << cost.bytes << " bytes by the engine, " << counted << " counted; " << cost.launches
+                 << " launches, " << session.reports().size() << " seen");
   CHECK(std::abs(cost.bytes - counted) <= 0.02 * counted);
+  CHECK(cost.launches == double(session.reports().size()));
+}
+
+// The only kernel of a node.
+const KernelCost& only(const Cost& cost) {
+  REQUIRE(cost.kernels.size() == 1);
+  return cost.kernels[0];
 }
 
 }  // namespace
@@ -78,12 +84,11 @@ TEST_CASE("cost: an embedding's bytes are those that its CUDA kernels move") {
   for (int64_t r = 0; r < kRows; ++r) p.tokens.as<int32_t>()[r] = int32_t(r);  // the most: all different
   OneNode g;
   const ValueId tokens = g.array({kRows}, DType::i32), table = g.array({kV, kD});
-  check_bytes("embedding", g.cost(ops::kEmbedding, {}, {tokens, table}, {"y"}), nullptr,
-              [&] { cuda::embedding_forward(p.forward(), {}); });
+  check_kernel(only(g.cost(ops::kEmbedding, {}, {tokens, table}, {"y"})), nullptr,
+               [&] { cuda::embedding_forward(p.forward(), {}); });
   const Cost backward = g.cost(ops::kEmbeddingBackward, {}, {tokens, g.array({kRows, kD})}, {},
                                {g.array({kV, kD}, DType::f32)});
-  check_bytes("embedding_backward", backward, p.workspace.data(),
-              [&] { cuda::embedding_backward(p.backward(), {}); });
+  check_kernel(only(backward), p.workspace.data(), [&] { cuda::embedding_backward(p.backward(), {}); });
 }
 
 TEST_CASE("cost: a norm's bytes are those that its CUDA kernels move") {
@@ -91,18 +96,16 @@ TEST_CASE("cost: a norm's bytes are those that its CUDA kernels move") {
                          simt::kDeviceMemory);
   OneNode g;
   const ValueId x = g.array({kRows, kD}), weight = g.array({kD}), rstd = g.array({kRows}, DType::f32);
-  check_bytes("rmsnorm", g.cost(ops::kRmsNorm, NormAttrs{}, {x, x, weight}, {"h", "y", "rstd"}), nullptr,
-              [&] { cuda::rmsnorm_forward(p.forward(), {}); });
-  check_bytes("rmsnorm, again", g.cost(ops::kRmsNorm, NormAttrs{}, {x, kNone, weight}, {"", "y2", "rstd2"}),
-              nullptr, [&] { cuda::rmsnorm_forward(p.replay(), {}); });
+  check_kernel(only(g.cost(ops::kRmsNorm, NormAttrs{}, {x, x, weight}, {"h", "y", "rstd"})), nullptr,
+               [&] { cuda::rmsnorm_forward(p.forward(), {}); });
+  check_kernel(only(g.cost(ops::kRmsNorm, NormAttrs{}, {x, kNone, weight}, {"", "y2", "rstd2"})), nullptr,
+               [&] { cuda::rmsnorm_forward(p.replay(), {}); });
   const Cost backward = g.cost(ops::kRmsNormBackward, NormAttrs{}, {x, x, x, rstd, weight}, {"dh", ""},
                                {g.array({kD}, DType::f32)});
-  check_bytes("rmsnorm_backward", backward, p.workspace.data(),
-              [&] { cuda::rmsnorm_backward(p.backward(), {}); });
+  check_kernel(only(backward), p.workspace.data(), [&] { cuda::rmsnorm_backward(p.backward(), {}); });
   const Cost with_y = g.cost(ops::kRmsNormBackward, NormAttrs{}, {x, x, x, rstd, weight}, {"dh2", "y again"},
                              {g.array({kD}, DType::f32)});
-  check_bytes("rmsnorm_backward with y", with_y, p.workspace.data(),
-              [&] { cuda::rmsnorm_backward(p.backward_with_y(), {}); });
+  check_kernel(only(with_y), p.workspace.data(), [&] { cuda::rmsnorm_backward(p.backward_with_y(), {}); });
 }
 
 TEST_CASE("cost: the rotation's bytes are those that its CUDA kernel moves") {
@@ -110,8 +113,8 @@ TEST_CASE("cost: the rotation's bytes are those that its CUDA kernel moves") {
     const RopeProblem p({"", kRows, H, KV, 128}, kType, simt::kDeviceMemory);
     OneNode g;
     const ValueId qkv = g.array({kRows, int64_t(H + 2 * KV) * 128}), at = g.array({kRows}, DType::i32);
-    check_bytes("rope", g.cost(ops::kRope, RopeAttrs{.H = H, .KV = KV, .K = 128}, {qkv, at}, {"y"}), nullptr,
-                [&, &p = p] { cuda::rope(p.rope(), {}); });
+    check_kernel(only(g.cost(ops::kRope, RopeAttrs{.H = H, .KV = KV, .K = 128}, {qkv, at}, {"y"})), nullptr,
+                 [&, &p = p] { cuda::rope(p.rope(), {}); });
   }
 }
 
@@ -120,42 +123,40 @@ TEST_CASE("cost: SwiGLU's bytes are those that its CUDA kernels move") {
   const SwiGluProblem p({"", 4, kF}, kType, simt::kDeviceMemory);
   OneNode g;
   const ValueId gate_up = g.array({4, 2 * kF}), dy = g.array({4, kF});
-  check_bytes("swiglu", g.cost(ops::kSwiGlu, SwiGluAttrs{}, {gate_up}, {"y"}), nullptr,
-              [&] { cuda::swiglu_forward(p.forward(), {}); });
+  check_kernel(only(g.cost(ops::kSwiGlu, SwiGluAttrs{}, {gate_up}, {"y"})), nullptr,
+               [&] { cuda::swiglu_forward(p.forward(), {}); });
   SwiGluBackward backward = p.backward();
   backward.y = nullptr;
-  check_bytes("swiglu_backward", g.cost(ops::kSwiGluBackward, SwiGluAttrs{}, {dy, gate_up}, {"d", ""}),
-              nullptr, [&] { cuda::swiglu_backward(backward, {}); });
-  check_bytes("swiglu_backward with y",
-              g.cost(ops::kSwiGluBackward, SwiGluAttrs{}, {dy, gate_up}, {"d2", "y again"}), nullptr,
-              [&] { cuda::swiglu_backward(p.backward(), {}); });
+  check_kernel(only(g.cost(ops::kSwiGluBackward, SwiGluAttrs{}, {dy, gate_up}, {"d", ""})), nullptr,
+               [&] { cuda::swiglu_backward(backward, {}); });
+  check_kernel(only(g.cost(ops::kSwiGluBackward, SwiGluAttrs{}, {dy, gate_up}, {"d2", "y again"})), nullptr,
+               [&] { cuda::swiglu_backward(p.backward(), {}); });
 }
 
 TEST_CASE("cost: the sums', zeros' and the optimizer's bytes are those that their CUDA kernels move") {
   constexpr int64_t kN = 65536;
   OneNode g;
   const ElementwiseProblem e(kN, kType, simt::kDeviceMemory);
-  check_bytes("add", g.cost(ops::kAdd, {}, {g.array({kN}), g.array({kN})}, {"sum"}), nullptr,
-              [&] { cuda::add(e.add(), {}); });
-  check_bytes("zero", g.cost(ops::kZero, {}, {}, {}, {g.array({kN})}), nullptr,
-              [&] { cuda::zero(e.zero(), {}); });
+  check_kernel(only(g.cost(ops::kAdd, {}, {g.array({kN}), g.array({kN})}, {"sum"})), nullptr,
+               [&] { cuda::add(e.add(), {}); });
+  check_kernel(only(g.cost(ops::kZero, {}, {}, {}, {g.array({kN})})), nullptr,
+               [&] { cuda::zero(e.zero(), {}); });
 
   const auto array = [&] { return g.array({kN}, DType::f32); };
   const ValueId grad = array(), loss = g.array({kLossSumFloats}, DType::f32),
                 scale = g.array({2}, DType::f32);
   GradNormProblem n({"", {kN}}, simt::kDeviceMemory);
   n.set_workspace(1024, simt::kDeviceMemory);
-  check_bytes("grad_norm", g.cost(ops::kGradNorm, GradNormAttrs{}, {loss, grad}, {}, {scale}),
-              n.workspace.data(), [&] { cuda::grad_norm(n.args(), {}); });
+  check_kernel(only(g.cost(ops::kGradNorm, GradNormAttrs{}, {loss, grad}, {}, {scale})), n.workspace.data(),
+               [&] { cuda::grad_norm(n.args(), {}); });
   for (const bool copy : {true, false}) {
     const AdamWProblem a({"", {kN}, copy}, simt::kDeviceMemory);
     std::vector<ValueId> changed = {array(), array(), array()};
     if (copy) changed.push_back(g.array({kN}));
     const ValueId step = g.array({3}, DType::f32);
-    check_bytes("adamw",
-                g.cost(ops::kAdamW, AdamWAttrs{.tensors = {{.weight_decay = 0.1f}}}, {step, scale, grad}, {},
-                       changed),
-                nullptr, [&] { cuda::adamw(a.args(), {}); });
+    check_kernel(only(g.cost(ops::kAdamW, AdamWAttrs{.tensors = {{.weight_decay = 0.1f}}},
+                             {step, scale, grad}, {}, changed)),
+                 nullptr, [&] { cuda::adamw(a.args(), {}); });
   }
 }
 
@@ -163,24 +164,51 @@ TEST_CASE("cost: the sums', zeros' and the optimizer's bytes are those that thei
 // logits have one size on every device.
 TEST_CASE("cost: the output layer's bytes are those of its products and of the CUDA cross-entropy") {
   constexpr int64_t kV = 8192, kChunk = 8;
-  const CrossEntropyProblem p({"", 2 * kChunk, kV, kV}, DType::f32, DType::f32, simt::kDeviceMemory);
+  const CrossEntropyProblem p({"", kChunk, kV, kV}, DType::f32, DType::f32, simt::kDeviceMemory);
   OneNode g;
   const ValueId x = g.array({2 * kChunk, kD}, DType::f32), weight = g.array({kV, kD}, DType::f32);
   const ValueId targets = g.array({2 * kChunk}, DType::i32);
-  Cost cost =
+  const Cost cost =
       g.cost(ops::kHeadLoss, HeadLossAttrs{.chunk = kChunk, .with_gradient = true}, {x, weight, targets},
              {"d_x"}, {g.array({kLossSumFloats}, DType::f32), g.array({kV, kD}, DType::f32)});
+  REQUIRE(cost.kernels.size() == 2);
   // Of both chunks: logits; the gradient times the weight, whose bytes are read again; the weight's gradient.
   const double x_bytes = 2. * kChunk * kD * 4, weight_bytes = 4. * kV * kD, logits = 4. * 2. * kChunk * kV;
-  cost.bytes -= (x_bytes + 2 * weight_bytes + logits) + (logits + 2 * weight_bytes + x_bytes) +
-                (logits + x_bytes + 2 * 2 * weight_bytes);
-  check_bytes("cross_entropy", cost, nullptr, [&] { cuda::cross_entropy(p.args(), {}); });
+  const KernelCost& products = cost.kernels[0];
+  CHECK(products.bytes == (x_bytes + 2 * weight_bytes + logits) + (logits + 2 * weight_bytes + x_bytes) +
+                              (logits + x_bytes + 2 * 2 * weight_bytes));
+  CHECK(products.launches == 2 * 3);
+  CHECK(products.flops == cost.flops);
+  check_kernel(cost.kernels[1], nullptr, [&] {
+    for (int chunk = 0; chunk < 2; ++chunk) cuda::cross_entropy(p.args(), {});
+  });
 }
 
+namespace {
+
+constexpr double kMmaFlops = 2. * 16 * 8 * 16;
+
+void check_attention_kernel(const KernelCost& cost, const simt::LaunchReport& report) {
+  const double counted = counted_bytes(report, nullptr);
+  INFO(cost.name << " and " << report.name << ": " << cost.bytes << " bytes by the engine, " << counted
+                 << " counted");
+  CHECK(std::abs(cost.bytes - counted) <= 0.02 * counted);
+  CHECK(cost.launches == 1);
+  if (cost.unit == Unit::mma) CHECK(cost.flops == kMmaFlops * double(report.mma));
+  CHECK((cost.unit == Unit::mma) == (report.mma > 0));
+}
+
+}  // namespace
+
+// Of each kernel by itself, the parts of dk and dv that one leaves the next included: whole tiles, and seven
+// products backward.
 TEST_CASE("cost: attention's bytes and FLOPs are those that its CUDA kernels move and multiply") {
-  for (const int T : {192, 384}) {
-    const int H = 4, KV = 2, K = 128;
-    INFO("T = " << T);
+  struct Case {
+    int T, H, KV, K;
+  };
+  for (const auto& [T, H, KV, K] : {Case{192, 4, 2, 128}, Case{384, 4, 2, 128}, Case{200, 4, 4, 128},
+                                    Case{330, 4, 1, 64}, Case{97, 2, 1, 96}}) {
+    INFO("T = " << T << ", H = " << H << ", KV = " << KV << ", K = " << K);
     AttentionProblem p({"", 1, T, H, KV, K}, kType, simt::kDeviceMemory);
     p.take_workspaces(cuda::attention_forward_workspace(p.shape), cuda::attention_backward_workspace(p.shape),
                       simt::kDeviceMemory);
@@ -190,23 +218,23 @@ TEST_CASE("cost: attention's bytes and FLOPs are those that its CUDA kernels mov
     const Cost forward = g.cost(ops::kAttention, attrs, {qkv, kNone}, {"out", "lse"});
     const Cost backward = g.cost(ops::kAttentionBackward, attrs,
                                  {qkv, kNone, mix, g.array({1, H, T}, DType::f32), mix}, {"d_qkv"});
-    check_bytes("attention", forward, p.forward_workspace.data(),
-                [&] { cuda::attention_forward(p.forward(), {}); });
-    check_bytes("attention_backward", backward, p.backward_workspace.data(),
-                [&] { cuda::attention_backward(p.backward(), {}); });
-
     simt::Session session({.check_races = false});
     cuda::attention_forward(p.forward(), {});
     cuda::attention_backward(p.backward(), {});
     simt::finish();
-    constexpr double kFlops = 2. * 16 * 8 * 16;  // of a matrix instruction
-    const auto flops = [&](const char* name) { return kFlops * double(session.report(name).mma); };
-    // The engine counts half of the T x T scores. The tiles on the diagonal are whole: 64 x 64 forward, of
-    // which a row of tiles has half a tile too much; backward the warps' 16 x 32. And the backward takes
-    // seven products where five would do, because keys and queries are walked separately: scores and their
-    // gradients are made twice.
-    CHECK(flops("attention_forward") * T == forward.flops * (T + 64));
-    CHECK(flops("attention_dq") * 5 * T == backward.flops * 3 * (T + 32));
-    CHECK(flops("attention_dkv") * 5 * T == backward.flops * 4 * (T + 32));
+
+    REQUIRE(session.reports().size() == 1 + backward.kernels.size());
+    check_attention_kernel(only(forward), session.report("attention_forward"));
+    check_attention_kernel(backward.kernels[0], session.report("attention_dq"));
+    check_attention_kernel(backward.kernels[1], session.report("attention_dkv"));
+    CHECK((backward.kernels.size() == 3) == (H > KV));
+    if (H > KV) check_attention_kernel(backward.kernels[2], session.report("attention_dkv_sum"));
+    // The model's products are four for the forward's two, of half the scores.
+    CHECK(forward.flops == 2. * H * T * T * K);
+    CHECK(backward.flops == 2 * forward.flops);
+    if (T % 64 == 0 && K == 128) {
+      CHECK(forward.kernel_flops() * T == forward.flops * (T + 64));
+      CHECK(2 * backward.kernel_flops() * T == 7 * forward.flops * (T + 32));
+    }
   }
 }
