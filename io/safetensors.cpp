@@ -161,18 +161,24 @@ void check_cover(const std::vector<Entry>& entries, uint64_t data_bytes, const s
 
 std::string header_text(std::span<const TensorView* const> tensors, const Metadata& metadata,
                         const std::string& path) {
-  nlohmann::ordered_json header = nlohmann::ordered_json::object();
-  if (!metadata.empty()) header[kMetadataKey] = metadata;
-  uint64_t offset = 0;
-  for (const TensorView* t : tensors) {
-    const uint64_t end =
-        offset + byte_size(t->dtype, t->shape, fmt::format("{}: tensor '{}'", path, t->name));
-    header[t->name] = {{"dtype", name_of(t->dtype)}, {"shape", t->shape}, {"data_offsets", {offset, end}}};
-    offset = end;
-  }
-  std::string text;
+  // Field by field: an ordered_json looks through all that it has before it adds one.
+  std::string text = "{";
+  const auto add = [&text](const std::string& key, const nlohmann::ordered_json& value) {
+    if (text.size() > 1) text += ',';
+    text += nlohmann::json(key).dump();
+    text += ':';
+    text += value.dump();
+  };
   try {
-    text = header.dump();
+    if (!metadata.empty()) add(kMetadataKey, metadata);
+    uint64_t offset = 0;
+    for (const TensorView* t : tensors) {
+      const uint64_t end =
+          offset + byte_size(t->dtype, t->shape, fmt::format("{}: tensor '{}'", path, t->name));
+      add(t->name, {{"dtype", name_of(t->dtype)}, {"shape", t->shape}, {"data_offsets", {offset, end}}});
+      offset = end;
+    }
+    text += "}";
   } catch (const nlohmann::json::exception& error) {
     throw Error(path + ": a tensor's name or the metadata is not UTF-8: " + error.what());
   }

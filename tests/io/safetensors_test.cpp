@@ -1,6 +1,7 @@
 #include "io/safetensors.h"
 
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 
@@ -194,4 +195,43 @@ TEST_CASE("safetensors: what can't be written is refused, by name") {
   CHECK(message_of([&] { SafetensorsFile(folder.file("no")); }).find("cannot read") != std::string::npos);
   CHECK(message_of([&] { SafetensorsFile(folder.path().string()); }).find("not a regular file") !=
         std::string::npos);
+}
+
+namespace {
+
+// Seconds of this thread alone, whatever else the machine does.
+template <class Call>
+double thread_seconds(const Call& call) {
+  const auto now = [] {
+    timespec t{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
+  };
+  const double begin = now();
+  call();
+  return now() - begin;
+}
+
+}  // namespace
+
+TEST_CASE("safetensors: the work grows with the number of names, and not with its square") {
+  const TempFolder folder;
+  const std::string path = folder.file("many.safetensors");
+  const uint8_t byte = 7;
+  const auto seconds = [&](int names) {
+    std::vector<TensorView> tensors;
+    for (int i = 0; i < names; ++i)
+      tensors.push_back({"layers." + std::to_string(i) + ".w", StoredDType::u8, {1}, &byte});
+    return thread_seconds([&] {
+      write_safetensors(path, tensors);
+      const SafetensorsFile file(path);
+      REQUIRE(file.tensors().size() == tensors.size());
+      REQUIRE(file.find(tensors.back().name) != nullptr);
+    });
+  };
+  seconds(1000);
+  const double few = seconds(3000);
+  // 10 times the names are 10 times the work, perhaps 20 with caches and a tree; with a square they were over 80.
+  REQUIRE(seconds(30000) < 40 * few);
+  CHECK(seconds(300000) < 400 * few);
 }
