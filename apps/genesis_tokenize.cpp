@@ -1,11 +1,15 @@
 // genesis_tokenize: trains a tokenizer, encodes text to token datasets, and decodes them.
+#include <climits>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <optional>
 
 #include "apps/main.h"
+#include "apps/remove_on_signal.h"
 #include "io/encode.h"
+#include "io/input_file.h"
 #include "io/progress.h"
 #include "kernels/common/error.h"
 
@@ -22,14 +26,20 @@ struct Options {
   bool force = false;
 };
 
-// A shell cannot type a line end: \n, \t and \\ in a separator stand for what they do in C.
+// A shell cannot type a line end: \n, \r, \t and \\ in a separator stand for what they do in C.
 std::string unescaped(const std::string& text) {
+  constexpr std::string_view kEscapes = "nrt\\", kMeant = "\n\r\t\\";
   std::string result;
   for (size_t i = 0; i < text.size(); ++i) {
-    const char next = text[i] == '\\' && i + 1 < text.size() ? text[i + 1] : '\0';
-    const char meant = next == 'n' ? '\n' : next == 't' ? '\t' : next == '\\' ? '\\' : '\0';
-    result += meant ? meant : text[i];
-    i += meant ? 1 : 0;
+    if (text[i] != '\\') {
+      result += text[i];
+      continue;
+    }
+    const std::string escape = text.substr(i++, 2);
+    const size_t known = escape.size() == 2 ? kEscapes.find(escape[1]) : std::string_view::npos;
+    check(known != std::string_view::npos,
+          "--separator: " + escape + " is no escape; there are \\n, \\r, \\t and, for a backslash, \\\\");
+    result += kMeant[known];
   }
   return result;
 }
@@ -43,8 +53,11 @@ std::vector<std::string> dataset_files(const std::string& prefix) {
 }
 
 // Refuses what could not be written, or would replace what it must not, before any work is done.
+constexpr size_t kLongestSuffix = sizeof ".lengths.tmp" - 1;
 void check_output(const std::string& path, const std::vector<std::string>& inputs, bool force) {
   const fs::path folder = fs::path(path).parent_path();
+  check(path.size() < PATH_MAX && fs::path(path).filename().string().size() <= NAME_MAX - kLongestSuffix,
+        path.substr(0, 40) + "...: is too long for a file's name");
   check(folder.empty() || fs::is_directory(folder),
         path + ": there is no folder " + folder.string() + " to write it into: make it first");
   check(!fs::is_directory(path), path + ": is a folder; expected the name of a file to write");
@@ -72,24 +85,49 @@ ProgressBar bar(const std::string& label, int64_t bytes) {
                      Terminal::standard_error());
 }
 
-// The byte of the text that the held-out part begins after: INT64_MAX where none is held out.
-int64_t held_out_from(const Options& o) {
-  if (o.validation_fraction == 0) return INT64_MAX;
+// What is held out of a text begins with the first line or document at or after this byte: after the end where
+// nothing is.
+struct HoldOut {
+  int64_t from = INT64_MAX;
+  int64_t bytes = 0;  // of the whole text
+};
+
+HoldOut held_out(const Options& o) {
+  if (o.validation_fraction == 0) return {};
   for (const std::string& file : o.corpus.files) {
+    const bool regular = file != kStandardInput && (!fs::exists(file) || fs::is_regular_file(file));
     check(
-        !fs::exists(file) || fs::is_regular_file(file),
+        regular,
         file + ": is not a regular file, and --validation-fraction reads the text twice: save it to a file");
   }
   Corpus corpus(o.corpus);
   ProgressBar progress = bar("count", corpus.file_bytes());
   const int64_t bytes = count_text(corpus, [&](int64_t read) { progress.advance(read); });
   progress.finish();
-  return bytes - int64_t(double(bytes) * o.validation_fraction);
+  return {bytes - int64_t(double(bytes) * o.validation_fraction), bytes};
+}
+
+void check_held_out(const Options& o, const HoldOut& hold_out, bool any) {
+  if (o.validation_fraction == 0 || any) return;
+  throw Error(
+      "nothing would be held out for validation: of " + std::to_string(hold_out.bytes) +
+      " bytes of text the last " + std::to_string(hold_out.bytes - hold_out.from) +
+      " are wanted, and no line or document begins there; give a larger --validation-fraction, text with "
+      "more lines, or encode other files as validation data");
+}
+
+// Lines that --skip-invalid left out.
+void report_skipped(const CorpusFindings& findings) {
+  for (const auto& [kind, skipped] : findings.skipped) {
+    std::cerr << "skipped " << skipped.lines << (skipped.lines == 1 ? " line that " : " lines; each ") << kind
+              << "\n  the first: " << skipped.first << "\n";
+  }
 }
 
 void train(const Options& o) {
   check_output(o.output, o.corpus.files, o.force);
-  Corpus corpus(o.corpus, held_out_from(o));
+  const HoldOut hold_out = held_out(o);
+  Corpus corpus(o.corpus, hold_out.from);
   ProgressBar progress = bar("read", corpus.file_bytes());
   const std::string model = Tokenizer::train(o.training, [&]() -> std::optional<std::string> {
     const int64_t before = corpus.consumed();
@@ -97,6 +135,8 @@ void train(const Options& o) {
     progress.advance(corpus.consumed() - before);
     if (block && !block->held_out) return std::move(block->text);
     progress.finish();
+    report_skipped(corpus.findings());
+    check_held_out(o, hold_out, block.has_value());
     std::cerr << "learning " << o.training.vocab_size << " pieces\n";
     return std::nullopt;
   });
@@ -121,8 +161,15 @@ void encode(const Options& o) {
     check(place(o.output) != place(o.validation_output),
           "--output and --validation-output are both " + o.output + ": they need names of their own");
   }
+  std::vector<std::string> temporaries;
+  for (const std::string& prefix : {o.output, o.validation_output}) {
+    if (prefix.empty()) continue;
+    for (const std::string& file : DatasetWriter::temporaries(prefix)) temporaries.push_back(file);
+  }
+  remove_on_signal(temporaries);
   const Tokenizer tokenizer(o.tokenizer);
-  Corpus corpus(o.corpus, held_out_from(o));
+  const HoldOut hold_out = held_out(o);
+  Corpus corpus(o.corpus, hold_out.from);
   DatasetWriter main(o.output, tokenizer.vocab_size(), tokenizer.eod(), tokenizer.hash());
   std::optional<DatasetWriter> validation;
   if (!o.validation_output.empty()) {
@@ -132,6 +179,8 @@ void encode(const Options& o) {
   encode_corpus(corpus, tokenizer, main, validation ? &*validation : nullptr,
                 [&](int64_t read) { progress.advance(read); });
   progress.finish();
+  report_skipped(corpus.findings());
+  if (validation) check_held_out(o, hold_out, validation->documents() > 0);
   if (validation) report(o.validation_output, validation->finish());
   report(o.output, main.finish());
 }
@@ -149,6 +198,7 @@ void decode(const Options& o) {
   if (o.output.empty()) return write(std::cout);
   check_output(o.output, with(dataset_files(o.prefix), o.tokenizer), o.force);
   const std::string temporary = o.output + ".tmp";
+  remove_on_signal({temporary});
   std::ofstream file(temporary, std::ios::binary);
   if (!file) throw_errno("cannot write " + temporary);
   try {
@@ -163,13 +213,20 @@ void decode(const Options& o) {
 void add_corpus_options(CLI::App* command, Options& o) {
   command
       ->add_option("files", o.corpus.files,
-                   "Text, or JSONL by the name .jsonl or .ndjson; .gz and .zst of both")
+                   "Text, or JSONL by the name .jsonl, .ndjson or .json; .gz and .zst of both; - is standard "
+                   "input")
       ->required();
+  command->add_option("--format", o.corpus.format, "What the files are, whatever their names: text or jsonl")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, TextFormat>{{"text", TextFormat::text}, {"jsonl", TextFormat::jsonl}}));
+  command->add_flag(
+      "--skip-invalid", o.corpus.skip_invalid,
+      "Leave out lines of JSONL that give no text (no JSON, no such field, null), and count them");
   command->add_option("--field", o.corpus.field, "The field of a JSONL line that holds the text")
       ->capture_default_str();
   command->add_option(
       "--separator", o.corpus.separator,
-      "What stands between two documents of a text file (\\n, \\t and \\\\ as in C); without it a "
+      "What stands between two documents of a text file (\\n, \\r, \\t and \\\\ as in C); without it a "
       "file is one document");
   command
       ->add_option("--validation-fraction", o.validation_fraction,
@@ -227,6 +284,7 @@ int main(int argc, char** argv) {
     check(!std::isnan(o.validation_fraction),
           "--validation-fraction: expected a number from 0 to 0.99, found nan");
     o.corpus.separator = unescaped(o.corpus.separator);
+    o.corpus.notice = [](const std::string& line) { std::cerr << line << "\n"; };
     if (*to_train) train(o);
     if (*to_encode) encode(o);
     if (*to_decode) decode(o);

@@ -4,8 +4,10 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <exception>
+#include <filesystem>
 #include <functional>
 #include <iostream>
+#include <new>
 
 namespace genesis {
 
@@ -24,6 +26,12 @@ inline int run_main(CLI::App& app, int argc, char** argv, const std::function<vo
     if (e.get_exit_code() == int(CLI::ExitCodes::Success)) return app.exit(e);  // --help
     std::cerr << app.get_name() << ": " << e.what() << "; --help lists what there is\n";
     return 2;
+  } catch (const std::filesystem::filesystem_error& e) {
+    std::cout.flush();
+    std::cerr << app.get_name() << ": " << e.path1().string() << ": " << e.code().message() << "\n";
+  } catch (const std::bad_alloc&) {
+    std::cout.flush();
+    std::cerr << app.get_name() << ": there is not enough memory\n";
   } catch (const std::exception& e) {
     std::cout.flush();
     std::cerr << app.get_name() << ": " << e.what() << "\n";

@@ -1,66 +1,22 @@
 #include "io/byte_source.h"
 
-#include <fcntl.h>
-#include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
-#include <cerrno>
 #include <cstring>
 #include <string_view>
-#include <vector>
 
-#include "io/file.h"
+#include "io/input_file.h"
 #include "kernels/common/error.h"
 
 namespace genesis {
 
 namespace {
 
-constexpr size_t kBuffer = size_t(1) << 17;
-
-// The file itself, read in large pieces.
-class RawFile {
- public:
-  explicit RawFile(std::string path) : path_(std::move(path)), buffer_(kBuffer) {
-    file_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-    if (file_ < 0) throw_errno("cannot read " + path_);
-    refill();
-  }
-  ~RawFile() { close(file_); }
-  RawFile(const RawFile&) = delete;
-  RawFile& operator=(const RawFile&) = delete;
-
-  // What is read but not used: empty at the end of the file alone.
-  std::string_view ready() const { return {buffer_.data() + begin_, end_ - begin_}; }
-  void use(size_t n) {
-    begin_ += n;
-    used_ += int64_t(n);
-    if (begin_ == end_) refill();
-  }
-  int64_t used() const { return used_; }
-  const std::string& path() const { return path_; }
-
- private:
-  void refill() {
-    ssize_t got;
-    do got = ::read(file_, buffer_.data(), buffer_.size());
-    while (got < 0 && errno == EINTR);
-    if (got < 0) throw_errno("cannot read " + path_);
-    begin_ = 0;
-    end_ = size_t(got);
-  }
-
-  const std::string path_;
-  int file_ = -1;
-  std::vector<char> buffer_;
-  size_t begin_ = 0, end_ = 0;
-  int64_t used_ = 0;
-};
-
 class PlainSource : public ByteSource {
  public:
-  explicit PlainSource(std::unique_ptr<RawFile> file) : file_(std::move(file)) {}
+  explicit PlainSource(std::unique_ptr<InputFile> file) : file_(std::move(file)) {}
 
   size_t read(std::span<char> buffer) override {
     size_t filled = 0;
@@ -75,12 +31,12 @@ class PlainSource : public ByteSource {
   int64_t consumed() const override { return file_->used(); }
 
  private:
-  std::unique_ptr<RawFile> file_;
+  std::unique_ptr<InputFile> file_;
 };
 
 class GzipSource : public ByteSource {
  public:
-  explicit GzipSource(std::unique_ptr<RawFile> file) : file_(std::move(file)) {
+  explicit GzipSource(std::unique_ptr<InputFile> file) : file_(std::move(file)) {
     constexpr int kGzipOnly = 15 + 16;  // zlib.h: the largest window, and gzip's header and trailer
     require(inflateInit2(&stream_, kGzipOnly) == Z_OK, "zlib does not start");
   }
@@ -92,7 +48,7 @@ class GzipSource : public ByteSource {
     while (stream_.avail_out > 0) {
       const std::string_view input = file_->ready();
       if (input.empty()) {
-        check(between_members_, file_->path() + ": the gzip data is cut short");
+        check(between_members_, file_->name() + ": the gzip data is cut short");
         break;
       }
       if (between_members_) inflateReset(&stream_);  // a gzip file may hold several, one after another
@@ -102,7 +58,7 @@ class GzipSource : public ByteSource {
       const int status = inflate(&stream_, Z_NO_FLUSH);
       file_->use(input.size() - stream_.avail_in);
       check(status == Z_OK || status == Z_STREAM_END,
-            file_->path() + ": the gzip data is damaged before byte " + std::to_string(file_->used()) +
+            file_->name() + ": the gzip data is damaged before byte " + std::to_string(file_->used()) +
                 (stream_.msg ? std::string(" (") + stream_.msg + ")" : ""));
       between_members_ = status == Z_STREAM_END;
     }
@@ -111,15 +67,18 @@ class GzipSource : public ByteSource {
   int64_t consumed() const override { return file_->used(); }
 
  private:
-  std::unique_ptr<RawFile> file_;
+  std::unique_ptr<InputFile> file_;
   z_stream stream_{};
   bool between_members_ = false;
 };
 
 class ZstdSource : public ByteSource {
  public:
-  explicit ZstdSource(std::unique_ptr<RawFile> file) : file_(std::move(file)), stream_(ZSTD_createDStream()) {
+  explicit ZstdSource(std::unique_ptr<InputFile> file)
+      : file_(std::move(file)), stream_(ZSTD_createDStream()) {
     require(stream_ != nullptr, "zstd does not start");
+    constexpr int kLargestWindow = 31;  // zstd --long=31: 2 GiB; the library's own limit is 27
+    ZSTD_DCtx_setParameter(stream_, ZSTD_d_windowLogMax, kLargestWindow);
   }
   ~ZstdSource() override { ZSTD_freeDStream(stream_); }
 
@@ -130,13 +89,16 @@ class ZstdSource : public ByteSource {
       ZSTD_inBuffer in{input.data(), input.size(), 0};
       const size_t before = out.pos;
       const size_t status = ZSTD_decompressStream(stream_, &out, &in);
-      check(!ZSTD_isError(status), file_->path() + ": the zstd data is damaged before byte " +
+      check(ZSTD_getErrorCode(status) != ZSTD_error_memory_allocation,
+            file_->name() +
+                ": there is not enough memory for its zstd window: files of zstd --long=31 need 2 GiB");
+      check(!ZSTD_isError(status), file_->name() + ": the zstd data is damaged before byte " +
                                        std::to_string(file_->used() + int64_t(in.pos)) + " (" +
                                        ZSTD_getErrorName(status) + ")");
       if (in.pos > 0) file_->use(in.pos);
       if (in.pos > 0 || out.pos > before) unfinished_ = status;  // bytes it still wants; 0: a frame has ended
       if (input.empty() && out.pos == before) {
-        check(unfinished_ == 0, file_->path() + ": the zstd data is cut short");
+        check(unfinished_ == 0, file_->name() + ": the zstd data is cut short");
         break;
       }
     }
@@ -145,21 +107,61 @@ class ZstdSource : public ByteSource {
   int64_t consumed() const override { return file_->used(); }
 
  private:
-  std::unique_ptr<RawFile> file_;
+  std::unique_ptr<InputFile> file_;
   ZSTD_DStream* stream_;
   size_t unfinished_ = 0;
 };
 
+// Whether the bytes begin as zstd's do: with a frame, or one to be skipped, as pzstd writes (RFC 8878).
+bool is_zstd(std::string_view bytes) {
+  const bool skippable =
+      bytes.size() >= 4 && (uint8_t(bytes[0]) & 0xf0) == 0x50 && bytes.substr(1, 3) == "\x2a\x4d\x18";
+  return skippable || bytes.starts_with("\x28\xb5\x2f\xfd");
+}
+
+// What is often text, but packed in a way that is not read here.
+void check_not_packed(std::string_view bytes, const std::string& name) {
+  struct Format {
+    std::string_view magic;
+    const char* name;
+    const char* advice;
+  };
+  constexpr Format kFormats[] = {
+      {std::string_view("\xfd"
+                        "7zXZ\0",
+                        6),
+       "xz", "xz -dc FILE | genesis_tokenize ... -"},
+      {"BZh91AY&SY", "bzip2", "bzip2 -dc FILE | genesis_tokenize ... -"},
+      {"\x04\x22\x4d\x18", "LZ4", "lz4 -dc FILE | genesis_tokenize ... -"},
+      {"PK\x03\x04", "a ZIP archive", "unpack it first"},
+      {"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", "unpack it first"},
+      {"PAR1\x15", "Parquet", "write it as JSONL first"},
+      {"%PDF-", "PDF", "extract its text first"},
+  };
+  for (const Format& format : kFormats) {
+    check(!bytes.starts_with(format.magic),
+          name + ": is " + format.name + "; expected text, or gzip or zstd of text: " + format.advice);
+  }
+}
+
 }  // namespace
 
-std::unique_ptr<ByteSource> open_bytes(const std::string& path) {
-  auto file = std::make_unique<RawFile>(path);
-  if (file->ready().starts_with("\x1f\x8b"))
-    return std::make_unique<GzipSource>(std::move(file));  // RFC 1952
-  if (file->ready().starts_with("\x28\xb5\x2f\xfd")) {     // RFC 8878
-    return std::make_unique<ZstdSource>(std::move(file));
+std::string lower_case(std::string text) {
+  for (char& c : text) c = c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c;
+  return text;
+}
+
+std::unique_ptr<ByteSource> open_bytes(const std::string& path, const OnNotice& notice) {
+  auto file = std::make_unique<InputFile>(path, notice);
+  if (file->ready().starts_with("\x1f\x8b")) {  // RFC 1952
+    return std::make_unique<GzipSource>(std::move(file));
   }
-  check(!path.ends_with(".gz") && !path.ends_with(".zst"), path + ": is not compressed as its name says");
+  if (is_zstd(file->ready())) return std::make_unique<ZstdSource>(std::move(file));
+  const std::string name = lower_case(path);
+  for (const char* extension : kCompressed) {
+    check(!name.ends_with(extension), path + ": is not compressed as its name says");
+  }
+  check_not_packed(file->ready(), file->name());
   return std::make_unique<PlainSource>(std::move(file));
 }
 

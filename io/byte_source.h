@@ -6,6 +6,8 @@
 #include <span>
 #include <string>
 
+#include "io/input_file.h"
+
 namespace genesis {
 
 class ByteSource {
@@ -18,8 +20,12 @@ class ByteSource {
   virtual int64_t consumed() const = 0;
 };
 
-// Gzip and zstd are told by their first bytes, which are not valid UTF-8, so that no text is taken for
-// either. A file named .gz or .zst that is not compressed so is refused.
-std::unique_ptr<ByteSource> open_bytes(const std::string& path);
+// Gzip and zstd are told by their first bytes, which no text begins with. A file named .gz, .zst or .zstd that
+// is not compressed so is refused, and so are other packings: xz, Parquet, archives. The path "-" is standard
+// input; `notice` is told what is waited for.
+std::unique_ptr<ByteSource> open_bytes(const std::string& path, const OnNotice& notice = nullptr);
+
+constexpr const char* kCompressed[] = {".gz", ".zst", ".zstd"};  // names end so, in upper or lower case
+std::string lower_case(std::string text);                        // ASCII letters alone
 
 }  // namespace genesis

@@ -1,9 +1,9 @@
 #include "io/corpus.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
 #include "io/document_reader.h"
@@ -15,14 +15,23 @@ namespace genesis {
 Corpus::Corpus(CorpusOptions options, int64_t held_out_from)
     : options_(std::move(options)), held_out_from_(held_out_from) {
   check(!options_.files.empty(), "no text file is given");
+  bool sized = true;
   for (const std::string& file : options_.files) {
+    if (file == kStandardInput) {
+      const auto times = std::count(options_.files.begin(), options_.files.end(), file);
+      check(times == 1,
+            "standard input (-) is named " + std::to_string(times) + " times: it can be read once");
+      sized = false;
+      continue;
+    }
     // A file that is missing is missed before hours are spent on the others.
-    if (access(file.c_str(), R_OK) != 0) throw_errno("cannot read " + file);
-    check(!std::filesystem::is_directory(file), "cannot read " + file + ": it is a folder");
-    std::error_code not_a_file;
-    const auto size = std::filesystem::file_size(file, not_a_file);
-    if (!not_a_file) file_bytes_ += int64_t(size);
+    struct stat info {};
+    if (access(file.c_str(), R_OK) != 0 || stat(file.c_str(), &info) != 0) throw_errno("cannot read " + file);
+    check(!S_ISDIR(info.st_mode), "cannot read " + file + ": it is a folder");
+    sized = sized && S_ISREG(info.st_mode);
+    file_bytes_ += int64_t(info.st_size);
   }
+  if (!sized) file_bytes_ = 0;
 }
 
 Corpus::~Corpus() = default;
@@ -32,13 +41,25 @@ int64_t Corpus::consumed() const { return finished_bytes_ + (reader_ ? reader_->
 std::optional<TextBlock> Corpus::next_read() {
   while (true) {
     if (!reader_) {
-      if (next_file_ == options_.files.size()) return std::nullopt;
-      reader_ = open_documents(options_.files[next_file_++], options_.separator, options_.field);
+      if (next_file_ == options_.files.size()) {
+        check_separator();
+        return std::nullopt;
+      }
+      reader_ = open_documents(options_.files[next_file_++], options_, findings_);
     }
     if (auto block = reader_->next()) return block;
     finished_bytes_ += reader_->consumed();
     reader_.reset();
   }
+}
+
+void Corpus::check_separator() const {
+  if (options_.separator.empty() || findings_.separators > 0) return;
+  check(findings_.plain_files == 0, "the separator does not occur in the text (plain text files read: " +
+                                        std::to_string(findings_.plain_files) +
+                                        "); without one, each file is a document");
+  throw Error(
+      "a separator is given, and no file is plain text with anything in it: a line of JSONL is a document");
 }
 
 std::optional<TextBlock> Corpus::next() {

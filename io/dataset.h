@@ -88,12 +88,15 @@ class DatasetWriter {
   DatasetWriter(const std::filesystem::path& prefix, int64_t vocab_size, int32_t eod,
                 std::string tokenizer_hash);
   ~DatasetWriter();
+  // The temporary names, which a process that is killed leaves behind and the next one writes over.
+  static std::vector<std::string> temporaries(const std::filesystem::path& prefix);
   DatasetWriter(const DatasetWriter&) = delete;
   DatasetWriter& operator=(const DatasetWriter&) = delete;
 
   // Adds ids that stand for `bytes` bytes of text to the document under way.
   void append(std::span<const int32_t> ids, int64_t bytes);
   void end_document();
+  int64_t documents() const { return info_.documents; }
   const DatasetInfo& finish();  // throws Error if no document was written
 
  private:

@@ -51,10 +51,15 @@ DatasetWriter::DatasetWriter(const std::filesystem::path& prefix, int64_t vocab_
       bin_(temporary(prefix, ".bin")),
       lengths_(temporary(prefix, ".lengths")) {}
 
+std::vector<std::string> DatasetWriter::temporaries(const std::filesystem::path& prefix) {
+  std::vector<std::string> files = {temporary(prefix, ".lengths")};
+  for (const char* extension : kExtensions) files.push_back(temporary(prefix, extension));
+  return files;
+}
+
 DatasetWriter::~DatasetWriter() {
   std::error_code ignored;  // a destructor has nobody to tell
-  std::filesystem::remove(temporary(prefix_, ".lengths"), ignored);
-  for (const char* extension : kExtensions) std::filesystem::remove(temporary(prefix_, extension), ignored);
+  for (const std::string& file : temporaries(prefix_)) std::filesystem::remove(file, ignored);
 }
 
 void DatasetWriter::append(std::span<const int32_t> ids, int64_t bytes) {

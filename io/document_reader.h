@@ -17,7 +17,8 @@ class DocumentReader {
   virtual int64_t consumed() const = 0;  // bytes of the file itself
 };
 
-std::unique_ptr<DocumentReader> open_documents(const std::string& path, const std::string& separator,
-                                               const std::string& field);
+// Both `options` and `findings` outlive the reader.
+std::unique_ptr<DocumentReader> open_documents(const std::string& path, const CorpusOptions& options,
+                                               CorpusFindings& findings);
 
 }  // namespace genesis

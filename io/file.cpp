@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -74,6 +75,44 @@ FileSum FileWriter::finish() {
   if (fsync(file_) != 0) throw_errno("cannot write " + path_ + " to disk");
   if (close(std::exchange(file_, -1)) != 0) throw_errno("cannot write " + path_);
   return {written_, hex(XXH3_64bits_digest(hash_->state))};
+}
+
+const char* kind_of_file(unsigned mode) {
+  switch (mode & S_IFMT) {
+    case S_IFREG:
+      return "a regular file";
+    case S_IFDIR:
+      return "a folder";
+    case S_IFIFO:
+      return "a FIFO";
+    case S_IFCHR:
+      return "a character device";
+    case S_IFBLK:
+      return "a block device";
+    case S_IFSOCK:
+      return "a socket";
+    default:
+      return "no file";
+  }
+}
+
+int open_to_read(const std::string& path) {
+  int file = open_file(path, O_RDONLY | O_NONBLOCK);
+  // A regular file that another program has a lease on: only its giving that up is waited for.
+  if (file < 0 && errno == EWOULDBLOCK) file = open_file(path, O_RDONLY);
+  const int error = errno;
+  struct stat info {};
+  if (file < 0) {
+    const bool socket = error == ENXIO && stat(path.c_str(), &info) == 0;
+    check(!socket, "cannot read " + path + ": it is " + kind_of_file(info.st_mode));
+    errno = error;
+    throw_errno("cannot read " + path);
+  }
+  if (fstat(file, &info) == 0 && S_ISDIR(info.st_mode)) {
+    close(file);
+    throw Error("cannot read " + path + ": it is not a regular file but a folder");
+  }
+  return file;
 }
 
 std::string read_text_file(const std::string& path) {

@@ -41,6 +41,13 @@ class FileWriter {
 
 std::string read_text_file(const std::string& path);
 
+// Opens a file to read, without waiting for the other end of a FIFO; reads do not wait either. Error if it
+// cannot be opened or is a folder.
+int open_to_read(const std::string& path);
+
+// What a file is, of its st_mode: "a regular file", "a folder", "a FIFO".
+const char* kind_of_file(unsigned mode);
+
 // Puts `text` at `path` in one step: a reader, or a crash, sees the old file or the new one.
 void replace_text_file(const std::string& path, std::string_view text);
 

@@ -1,6 +1,5 @@
 #include "io/mapped_file.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,14 +12,14 @@
 namespace genesis {
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) throw_errno("cannot read " + path.string());
-  struct stat info;
+  const int file = open_to_read(path);
+  struct stat info {};
   const bool regular = fstat(file, &info) == 0 && S_ISREG(info.st_mode);
   const size_t size = regular ? size_t(info.st_size) : 0;
   void* data = size > 0 ? mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0) : nullptr;
   close(file);
-  check(regular, "cannot read " + path.string() + ": it is not a regular file");
+  check(regular,
+        "cannot read " + path.string() + ": it is not a regular file but " + kind_of_file(info.st_mode));
   if (data == MAP_FAILED) throw_errno("cannot map " + path.string());
   data_ = static_cast<const std::byte*>(data);
   size_ = size;

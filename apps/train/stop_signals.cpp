@@ -5,7 +5,8 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
-#include <thread>
+
+#include "io/thread.h"
 
 namespace genesis {
 namespace {
@@ -51,7 +52,7 @@ StopSignals::StopSignals() {
   // An ignored signal that is blocked would be waited for all the same.
   if (!is_ignored(SIGHUP)) sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  std::thread(wait_for, signals).detach();
+  start_thread([signals] { wait_for(signals); }).detach();
 }
 
 void StopSignals::arm() {

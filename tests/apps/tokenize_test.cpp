@@ -1,7 +1,11 @@
 // genesis_tokenize as its user meets it: the program itself, run in a folder of its own.
+#include <sys/stat.h>
+
 #include "io/dataset.h"
 #include "tests/apps/shell.h"
+#include "tests/io/compress.h"
 #include "tests/support/catch.h"
+#include "tests/support/message_of.h"
 #include "tests/support/temp_folder.h"
 
 using namespace genesis;
@@ -144,4 +148,173 @@ TEST_CASE("genesis_tokenize never replaces what it reads") {
     CHECK(outcome.err.find("is read here") != std::string::npos);
     CHECK(read_text_file(shell.folder.file(file)) == before);
   }
+}
+
+TEST_CASE("genesis_tokenize learns from a line without spaces, and a refused tokenizer leaves no file") {
+  const Shell shell("genesis_tokenize");
+  std::string dna;
+  for (unsigned i = 0, x = 1; i < 20000; ++i, x = x * 1664525 + 1013904223) dna += "ACGT"[x >> 30];
+  shell.folder.put("dna.txt", dna);
+  shell.folder.put("zh.jsonl", "{\"text\": \"\u4e00\u4e8c\u4e09\u4e00\u4e8c\u4e09\u56db\u4e94\"}\n");
+  CHECK(shell.run("train --vocab-size 320 --output t.model dna.txt").code == 0);
+  CHECK(shell.run("encode --tokenizer t.model --output d dna.txt zh.jsonl").code == 0);
+  CHECK(lacks(shell.run("decode --tokenizer t.model d").out, dna) == "");
+  CHECK(shell.run("train --vocab-size 264 --output zh.model zh.jsonl").code == 0);
+  const Outcome refused = shell.run("train --vocab-size 5000 --output none.model zh.jsonl");
+  CHECK(refused.code == 1);
+  CHECK(lacks(refused.err, "ask for at most ") == "");
+  CHECK(!shell.exists("none.model"));
+  CHECK(!shell.exists("none.model.tmp"));
+}
+
+TEST_CASE("genesis_tokenize reads pipes and standard input") {
+  const Shell shell("genesis_tokenize");
+  shell.folder.put("page.md", kPage);
+  REQUIRE(shell.run("train --vocab-size 600 --output t.model - <page.md").code == 0);
+  const auto piped = [&](const std::string& arguments, const std::string& from) {
+    const Outcome outcome = shell.run("encode --force --tokenizer t.model --output d " + arguments + from);
+    CHECK(outcome.code == 0);
+    return shell.run("decode --tokenizer t.model d").out;
+  };
+  CHECK(piped("-", " <page.md") == kPage);
+  CHECK(piped("/dev/stdin", " <page.md") == kPage);
+  CHECK(piped("- page.md", " </dev/null") == kPage);
+  shell.folder.put("page.sh", "(sleep 0.1; cat page.md) | \"$@\"\n");
+  const std::string program = std::string(GENESIS_BIN_DIR) + "/genesis_tokenize";
+  const std::string in = "cd " + shell.folder.path().string() + " && ";
+  REQUIRE(std::system((in + "sh page.sh " + program +
+                       " encode --force --tokenizer t.model --output d - 2>/dev/null >&2")
+                          .c_str()) == 0);
+  CHECK(shell.run("decode --tokenizer t.model d").out == kPage);
+  // A FIFO that is written to later, as bash's <(...) is.
+  REQUIRE(mkfifo(shell.folder.file("fifo").c_str(), 0600) == 0);
+  REQUIRE(std::system((in + "{ (sleep 0.2; cat page.md >fifo) & " + program +
+                       " encode --force --tokenizer t.model --output d " + shell.folder.file("fifo") +
+                       " 2>/dev/null >&2; }")
+                          .c_str()) == 0);
+  CHECK(shell.run("decode --tokenizer t.model d").out == kPage);
+  const Outcome twice = shell.run("encode --force --tokenizer t.model --output d - - <page.md");
+  CHECK(lacks(twice.err, "standard input (-) is named 2 times") == "");
+  const Outcome held = shell.run(
+      "encode --force --tokenizer t.model --validation-fraction 0.1 --validation-output v --output d - "
+      "<page.md");
+  CHECK(lacks(held.err, "reads the text twice") == "");
+}
+
+TEST_CASE("no program waits for a FIFO where it wants a file") {
+  const Shell shell("genesis_tokenize");
+  shell.folder.put("page.md", kPage);
+  REQUIRE(shell.run("train --vocab-size 600 --output t.model page.md").code == 0);
+  REQUIRE(shell.run("encode --tokenizer t.model --output d page.md").code == 0);
+  for (const std::string file : {"d.bin", "d.idx", "d.json", "t.model"}) {
+    const std::string path = shell.folder.file(file), aside = shell.folder.file("aside");
+    for (const bool fifo : {true, false}) {
+      fs::rename(path, aside);
+      if (fifo) {
+        REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+      } else {
+        fs::create_directory(path);
+      }
+      const Outcome outcome = shell.run("decode --tokenizer t.model d");
+      CHECK(outcome.code == 1);
+      CHECK(lacks(outcome.err, file + ": it is not a regular file but a " + (fifo ? "FIFO" : "folder")) ==
+            "");
+      fs::remove(path);
+      fs::rename(aside, path);
+    }
+  }
+}
+
+TEST_CASE("genesis_tokenize leaves nothing when it is interrupted, and minds nothing that a kill left") {
+  const Shell shell("genesis_tokenize");
+  shell.folder.put("page.md", kPage);
+  REQUIRE(shell.run("train --vocab-size 600 --output t.model page.md").code == 0);
+  REQUIRE(mkfifo(shell.folder.file("fifo").c_str(), 0600) == 0);
+  const std::string program = std::string(GENESIS_BIN_DIR) + "/genesis_tokenize";
+  const std::string in = "cd " + shell.folder.path().string() + " && ";
+  // The FIFO is held open and never written to: the program waits, its temporaries are there.
+  shell.folder.put("interrupt.sh", "env --default-signal=INT,TERM,HUP " + program +
+                                       " encode --tokenizer t.model --output d page.md fifo 2>err & pid=$!\n"
+                                       "exec 3>fifo\n"
+                                       "until [ -e d.bin.tmp ]; do sleep 0.01; done\n"
+                                       "kill -$1 $pid; wait $pid; echo $? >code\n");
+  for (const auto& [name, number] :
+       {std::pair{"INT", 2}, std::pair{"TERM", 15}, std::pair{"HUP", 1}, std::pair{"KILL", 9}}) {
+    std::system((in + "sh -m interrupt.sh " + name + " 2>/dev/null").c_str());
+    CHECK(std::stoi(read_text_file(shell.folder.file("code"))) == 128 + number);
+    CHECK(shell.exists("d.bin.tmp") == (number == 9));
+    CHECK(shell.exists("d.lengths.tmp") == (number == 9));
+    CHECK(!shell.exists("d.bin"));
+  }
+  CHECK(shell.run("encode --tokenizer t.model --output d page.md").code == 0);
+  CHECK(shell.run("decode --tokenizer t.model d").out == kPage);
+  CHECK(!shell.exists("d.bin.tmp"));
+  CHECK(!shell.exists("d.lengths.tmp"));
+}
+
+TEST_CASE("genesis_tokenize says what it skipped, and why a line cannot be used") {
+  const Shell shell("genesis_tokenize");
+  shell.folder.put("page.md", kPage);
+  REQUIRE(shell.run("train --vocab-size 600 --output t.model page.md").code == 0);
+  shell.folder.put("a.jsonl",
+                   "{\"text\": \"one\"}\n{\"text\": null}\n{\"text\": null}\nplain\n{\"text\": \"two\"}\n");
+  const std::string encode = "encode --tokenizer t.model --output d a.jsonl";
+  const Outcome refused = shell.run(encode);
+  CHECK(refused.code == 1);
+  CHECK(lacks(refused.err,
+              "a.jsonl: line 2 is not an object whose field \"text\" is a string: that is null; "
+              "--skip-invalid") == "");
+  const Outcome skipped = shell.run(encode + " --skip-invalid");
+  CHECK(skipped.code == 0);
+  CHECK(lacks(skipped.err,
+              "skipped 2 lines; each is not an object whose field \"text\" is a string: that is null") == "");
+  CHECK(lacks(skipped.err, "skipped 1 line that is not JSON\n  the first: a.jsonl: line 4 is not JSON") ==
+        "");
+  CHECK(lacks(skipped.out, "2 documents") == "");
+  CHECK(shell.run("encode --tokenizer t.model --format text --output x a.jsonl").code == 0);
+  CHECK(shell.run("encode --tokenizer t.model --format csv --output y a.jsonl").code == 2);
+}
+
+TEST_CASE("genesis_tokenize names a separator that cannot be meant and a text with nothing to hold out") {
+  const Shell shell("genesis_tokenize");
+  shell.folder.put("page.md", kPage);
+  shell.folder.put("line.txt", std::string(5000, 'x'));
+  REQUIRE(shell.run("train --vocab-size 600 --output t.model page.md").code == 0);
+  const std::string encode = "encode --tokenizer t.model --output d ";
+  const auto refused = [&](const std::string& arguments, const std::string& message) {
+    const Outcome outcome = shell.run(arguments);
+    CHECK(outcome.code == 1);
+    CHECK(lacks(outcome.err, message) == "");
+  };
+  refused(encode + "--separator '<|>' page.md", "the separator does not occur in the text");
+  refused("train --vocab-size 600 --separator '<|>' --output n.model page.md",
+          "the separator does not occur");
+  refused(encode + "--separator 'a\\q' page.md", "--separator: \\q is no escape");
+  refused(encode + "--separator 'a\\' page.md", "--separator: \\ is no escape");
+  const std::string hold = " --validation-fraction 0.1 ";
+  refused(encode + hold + "--validation-output v line.txt",
+          "nothing would be held out for validation: of 5000 bytes of text the last 500 are wanted");
+  refused("train --vocab-size 300" + hold + "--output n.model line.txt", "nothing would be held out");
+  for (const char* name : {"d.bin", "d.json", "d.bin.tmp", "v.bin", "n.model"}) CHECK(!shell.exists(name));
+}
+
+TEST_CASE("genesis_tokenize says what a limit of the system means") {
+  const Shell shell("genesis_tokenize");
+  shell.folder.put("page.md", kPage);
+  REQUIRE(shell.run("train --vocab-size 600 --output t.model page.md").code == 0);
+  const std::string program = std::string(GENESIS_BIN_DIR) + "/genesis_tokenize";
+  const auto limited = [&](const std::string& limit, const std::string& arguments) {
+    const std::string command = "cd " + shell.folder.path().string() + " && " + limit + " && " + program +
+                                " " + arguments + " 2>err >&2";
+    CHECK(WEXITSTATUS(std::system(command.c_str())) == 1);
+    return read_text_file(shell.folder.file("err"));
+  };
+  std::string frame = zstandard_stream(kPage);
+  frame[5] = char(21 << 3);  // a window of 2 GiB
+  shell.folder.put("long.zst", frame);
+  CHECK(shell.run("encode --tokenizer t.model --output d long.zst").code == 0);
+  CHECK(lacks(limited("ulimit -v 1500000", "encode --tokenizer t.model --output e long.zst"),
+              "long.zst: there is not enough memory for its zstd window") == "");
+  fs::create_directory(shell.folder.path() / "folder");
+  CHECK(lacks(shell.run("encode --tokenizer t.model --output f folder").err, "folder: it is a folder") == "");
 }

@@ -28,4 +28,18 @@ inline std::string zstandard(const std::string& bytes) {
   return out;
 }
 
+// With a window in its header, and not its size: what a pipe into zstd gives.
+inline std::string zstandard_stream(const std::string& bytes) {
+  ZSTD_CStream* stream = ZSTD_createCStream();
+  ZSTD_CCtx_setParameter(stream, ZSTD_c_windowLog, 13);
+  std::string out(ZSTD_compressBound(bytes.size()), '\0');
+  ZSTD_inBuffer in{bytes.data(), bytes.size(), 0};
+  ZSTD_outBuffer to{out.data(), out.size(), 0};
+  ZSTD_compressStream2(stream, &to, &in, ZSTD_e_continue);
+  ZSTD_compressStream2(stream, &to, &in, ZSTD_e_end);
+  ZSTD_freeCStream(stream);
+  out.resize(to.pos);
+  return out;
+}
+
 }  // namespace genesis

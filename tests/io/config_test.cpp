@@ -474,7 +474,8 @@ TEST_CASE("a file that cannot be read is named") {
   const auto load = [&](const std::string& path) { return message_of([&] { load_config(path); }); };
   CHECK(load(folder.file("none.yaml")) ==
         "cannot read " + folder.file("none.yaml") + ": No such file or directory");
-  CHECK(load(folder.path()) == "cannot read " + folder.path().string() + ": it is not a regular file");
+  CHECK(load(folder.path()) ==
+        "cannot read " + folder.path().string() + ": it is not a regular file but a folder");
   std::ofstream(folder.file("empty.yaml")).flush();
   CHECK(load(folder.file("empty.yaml")).starts_with(folder.file("empty.yaml") + ": the file is empty"));
   std::ofstream(folder.file("a.yaml")) << kSmallest;

@@ -1,6 +1,12 @@
 #include "io/corpus.h"
 
+#include <sys/stat.h>
+
+#include <fstream>
+#include <future>
+#include <map>
 #include <random>
+#include <thread>
 
 #include "io/utf8.h"
 #include "tests/io/compress.h"
@@ -30,7 +36,7 @@ std::vector<Document> documents_of(Corpus& corpus) {
     inside = !block->ends_document;
   }
   REQUIRE(!inside);
-  CHECK(corpus.consumed() == corpus.file_bytes());
+  if (corpus.file_bytes() > 0) CHECK(corpus.consumed() == corpus.file_bytes());
   return documents;
 }
 
@@ -85,6 +91,12 @@ TEST_CASE("a separator ends a document, wherever it falls") {
   const std::string b = folder.put("b.txt", "##one######two##");
   CHECK(read({.files = {b}, .separator = "##"}) == Texts{"one", "two"});
   CHECK(read({.files = {folder.put("c.txt", "####")}, .separator = "##"}) == Texts{});
+  // One that occurs in no file is a mistake; in some, it is not.
+  CHECK(lacks(refusal({.files = {a, b}, .separator = "\n=="}), "the separator does not occur in the text") ==
+        "");
+  CHECK(read({.files = {a, b}, .separator = "##"}).size() == 3);
+  const std::string json = folder.put("x.jsonl", "{\"text\": \"##\"}");
+  CHECK(lacks(refusal({.files = {json}, .separator = "##"}), "a line of JSONL is a document") == "");
   for (size_t at = kMaxBlock - 4; at <= kMaxBlock + 2; ++at) {  // across the border of the blocks
     const std::string first(at, 'a'), second(2 * kMaxBlock, 'b');
     const std::string path = folder.put("d.txt", first + "<|>" + second + "<|>");
@@ -182,11 +194,15 @@ TEST_CASE("a JSONL line that is wrong is named with its number") {
   CHECK(has(at("{\"text\": "), "is not JSON"));
   CHECK(has(at("{\"text\": \"a\"} extra"), "is not JSON"));
   CHECK(has(at("{\"text\": \"a\tb\"}"), "is not JSON"));
-  CHECK(has(at("{\"text\": \"\\ud800\"}"), "is not JSON"));
+  CHECK(has(at("{\"text\": \"\\ud800\"}"), "has a lone surrogate in its field \"text\": \\ud800 at byte 10"));
   CHECK(has(at("plain"), "is not JSON"));
   CHECK(has(at("{\"body\": \"a\"}"), "has no field \"text\""));
   CHECK(has(at("{\"text\": 3}"), "whose field \"text\" is a string"));
-  CHECK(has(at("[\"text\"]"), "whose field \"text\" is a string"));
+  CHECK(has(at("[\"text\"]"), "whose field \"text\" is a string: it is an array"));
+  CHECK(has(at("{\"text\": null}"), "whose field \"text\" is a string: that is null"));
+  CHECK(has(at("\xef\xbb\xbf{\"text\": \"a\"}"), "a byte-order mark"));
+  CHECK(has(at("{\"body\": \"a\", \"n\": 1}"), "it has \"body\": --field names the one to read"));
+  CHECK(has(at("{\"text\": "), "--skip-invalid"));
 }
 
 TEST_CASE("files that cannot be read are named before anything is read") {
@@ -229,4 +245,187 @@ TEST_CASE("the end of a corpus is held out from a line's begin on") {
   text.back() = '\n';
   Corpus corpus({.files = {folder.put("d", text)}}, int64_t(kMaxBlock));
   CHECK(documents_of(corpus) == std::vector<Document>{{text, false}});
+}
+
+TEST_CASE("names that say JSON are read as JSON lines, in any spelling") {
+  const TempFolder folder;
+  const std::string line = "{\"text\": \"json\"}\n";
+  std::vector<std::string> files;
+  for (const char* name : {"a.json", "b.JSONL", "c.NdJson", "d.Json"})
+    files.push_back(folder.put(name, line));
+  for (const char* name : {"part-0.json.gz", "e.jsonl.GZ"}) files.push_back(folder.put(name, gzipped(line)));
+  for (const char* name : {"f.jsonl.zstd", "g.json.zst"}) files.push_back(folder.put(name, zstandard(line)));
+  CHECK(read({.files = files}) == Texts(files.size(), "json"));
+  CHECK(read({.files = {files[0], files[4]}, .format = TextFormat::text}) == Texts{line, line});
+  CHECK(read({.files = {folder.put("h.txt", line)}, .format = TextFormat::jsonl}) == Texts{"json"});
+  CHECK(has(refusal({.files = {folder.put("i.zstd", "plain")}}), "not compressed as its name says"));
+}
+
+TEST_CASE("JSON lines under a name that says plain text are refused") {
+  const TempFolder folder;
+  const std::string line = "{\"text\": \"json\"}",
+                    big = "{\"text\": \"" + std::string(3 * kMaxBlock, 'x') + "\"}";
+  for (const std::string& content :
+       Texts{line, line + "\n" + line, "\n \r\n" + line + "\n", "\xef\xbb\xbf" + line,
+             "{ \"id\" : 1e400 , \"text\": null }\nrest", big, big + "\n" + line}) {
+    CHECK(lacks(refusal({.files = {folder.put("a.txt", content)}}),
+                "a.txt: is named as plain text and begins as JSON lines do: say --format jsonl, or --format "
+                "text") == "");
+    CHECK(refusal({.files = {folder.put("b.gz", gzipped(content))}}) != "");
+    CHECK(read({.files = {folder.file("a.txt")}, .format = TextFormat::text}) == Texts{content});
+  }
+  for (const std::string& text : Texts{"{", "{}", "{\"a\", \"b\"}\n", "{\"a\": b}\n", "[{\"a\": 1}]",
+                                       "{a: 1}", "{\n\"a\": 1}", "text {\"a\": 1}"}) {
+    CHECK(read({.files = {folder.put("a.txt", text)}}) == Texts{text});
+  }
+}
+
+TEST_CASE("a JSON file that is not lines of objects is told so") {
+  const TempFolder folder;
+  const auto at = [&](const std::string& content, bool skip) {
+    return refusal({.files = {folder.put("a.json", content)}, .skip_invalid = skip});
+  };
+  for (const bool skip : {false, true}) {
+    CHECK(has(at("[{\"text\": \"a\"}, {\"text\": \"b\"}]", skip),
+              "is a JSON array; expected an object a line"));
+    CHECK(has(at("\xef\xbb\xbf \n[\n{\"text\": \"a\"},\n{\"text\": \"b\"}\n]", skip), "is a JSON array"));
+  }
+  for (const std::string& pretty :
+       Texts{"{\n  \"text\": \"a\"\n}\n", "\n{\"text\": \"a\",\n\"id\": 1}", "{\"id\": [\n1]}"}) {
+    CHECK(has(at(pretty, false), "is it an object over several lines?"));
+  }
+  CHECK(!has(at("{\"text\": \"cut", false), "several lines"));
+  CHECK(!has(at("{\"text\": \"a\"}\n{\"text\":\n", false), "several lines"));
+}
+
+TEST_CASE("fields that nobody asked for do not matter, if they are JSON") {
+  const TempFolder folder;
+  std::string deep = "1";
+  for (int i = 0; i < 20000; ++i) deep = (i % 2 ? "[" : "{\"a\":") + std::move(deep);
+  for (int i = 0; i < 20000; ++i) deep += i % 2 ? "]" : "}";
+  std::string content;
+  const std::vector<std::string> others = {"123456789012345678901234567890",
+                                           "1e400",
+                                           "-1E-999",
+                                           "-0.0e+0",
+                                           "[[], {}, [{}], [1, [2]]]",
+                                           "\"\\ud800\"",
+                                           "\"\\udc00\\ud800x\"",
+                                           "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u0000\"",
+                                           "null",
+                                           "true",
+                                           "false",
+                                           "\"text\"",
+                                           deep};
+  for (const std::string& other : others) {
+    content += "{\"id\": " + other + ", \"text\": \"a\", \"\\ud800\": " + other + "}\n";
+  }
+  CHECK(read({.files = {folder.put("a.jsonl", content)}}) == Texts(others.size(), "a"));
+  for (const char* bad : {"01",    "1.",      ".5",          "+1",       "1e",   "-",          "nul",
+                          "tru e", "\"\\x\"", "\"\\u12g4\"", "\"a\nb\"", "[1,]", "{\"a\":1,}", "{1:2}",
+                          "[1}",   "'a'",     "NaN",         "",         "[",    "1 2",        "\"a"}) {
+    const std::string line = std::string("{\"text\": \"a\", \"id\": ") + bad + "}";
+    INFO(line);
+    CHECK(has(refusal({.files = {folder.put("b.jsonl", line)}}), "is not JSON"));
+  }
+}
+
+TEST_CASE("of a key that appears twice the last value counts, however it is written") {
+  const TempFolder folder;
+  const std::string a =
+      folder.put("a.jsonl",
+                 "{\"text\": \"first\", \"text\": \"last\"}\n"
+                 "{\"text\": null, \"te\\u0078t\": \"escaped\"}\n"
+                 "{\"x\": {\"text\": \"inner\"}, \"text\": \"outer\", \"y\": [{\"text\": 1}]}");
+  CHECK(read({.files = {a}}) == Texts{"last", "escaped", "outer"});
+}
+
+TEST_CASE("lines that give no text are left out and counted, if so asked") {
+  const TempFolder folder;
+  const std::string a =
+      folder.put("a.jsonl",
+                 "{\"text\": \"one\"}\n{\"text\": null}\n{\"id\": 1}\n\nplain\n"
+                 "{\"text\": \"\xff\"}\n{\"text\": \"\\udfff\"}\n{\"text\": 3}\n{\"text\": null}\n"
+                 "{\"text\": \"two\"}\n{\"text\": \"cut");
+  Corpus corpus({.files = {a}, .skip_invalid = true});
+  const auto documents = documents_of(corpus);
+  REQUIRE(documents.size() == 2);
+  CHECK(documents[1].text == "two");
+  std::map<std::string, int64_t> counts;
+  for (const auto& [kind, skipped] : corpus.findings().skipped) counts[kind] = skipped.lines;
+  const std::string not_text = "is not an object whose field \"text\" is a string: that is ";
+  CHECK(counts == std::map<std::string, int64_t>{{not_text + "null", 2},
+                                                 {not_text + "a number", 1},
+                                                 {"has no field \"text\"", 1},
+                                                 {"is not JSON", 2},
+                                                 {"is not UTF-8", 1},
+                                                 {"has a lone surrogate in its field \"text\"", 1}});
+  CHECK(has(corpus.findings().skipped.at(not_text + "null").first, a + ": line 2 "));
+  CHECK(has(corpus.findings().skipped.at("is not JSON").first, a + ": line 5 "));
+}
+
+TEST_CASE("a byte-order mark is skipped before JSON lines, kept in text, and told where it is not UTF-8's") {
+  const TempFolder folder;
+  const std::string mark = "\xef\xbb\xbf", line = "{\"text\": \"a\"}\n";
+  CHECK(read({.files = {folder.put("a.jsonl", mark + line), folder.put("b.jsonl.gz", gzipped(mark + line)),
+                        folder.put("c.jsonl", mark)}}) == Texts{"a", "a"});
+  CHECK(read({.files = {folder.put("a.txt", mark + "a")}}) == Texts{mark + "a"});
+  for (const char* name : {"d.jsonl", "d.txt"}) {
+    const auto at = [&](const std::string& bytes) { return refusal({.files = {folder.put(name, bytes)}}); };
+    CHECK(has(at(std::string("\xff\xfe{\0", 4)), "is UTF-16 by its byte-order mark"));
+    CHECK(has(at(std::string("\xfe\xff\0{", 4)), "is UTF-16 by its byte-order mark"));
+    CHECK(has(at(std::string("\xff\xfe\0\0{\0\0\0", 8)), "is UTF-32 by its byte-order mark"));
+    CHECK(has(at(std::string("\0\0\xfe\xff\0\0\0{", 8)), "is UTF-32 by its byte-order mark"));
+  }
+}
+
+TEST_CASE("zstd windows of any size are read, and frames to be skipped") {
+  const TempFolder folder;
+  const std::string text = long_text(5000);
+  for (int log = 10; log <= 31; ++log) {
+    std::string file = zstandard_stream(text);
+    file[5] =
+        char((log - 10) << 3);  // RFC 8878, 3.1.1.1.2: the window's size; what lies further back is not used
+    if (log < 13) continue;     // smaller than the text's matches may reach
+    CHECK(read({.files = {folder.put("a.zst", file)}}) == Texts{text});
+  }
+  std::string too_large = zstandard_stream(text);
+  too_large[5] = char(22 << 3);
+  CHECK(refusal({.files = {folder.put("a.zst", too_large)}}) != "");
+  const std::string skipped = std::string("\x50\x2a\x4d\x18\4\0\0\0abcd", 12);  // as pzstd begins
+  CHECK(read({.files = {folder.put("b.zst", skipped + zstandard(text))}}) == Texts{text});
+}
+
+TEST_CASE("packings that are not read are named") {
+  const TempFolder folder;
+  const auto at = [&](const std::string& bytes) { return refusal({.files = {folder.put("a", bytes)}}); };
+  CHECK(has(at(std::string("\xfd"
+                           "7zXZ\0\0",
+                           7)),
+            "a: is xz; expected text"));
+  CHECK(has(at("PAR1\x15\x04"), "is Parquet"));
+  CHECK(has(at("PK\x03\x04"), "is a ZIP archive"));
+  CHECK(has(at("BZh91AY&SY"), "is bzip2"));
+  CHECK(at("PAR1 is a word") == "");
+}
+
+TEST_CASE("a pipe is text like any other, and what is waited for is said") {
+  const TempFolder folder;
+  const std::string fifo = folder.file("fifo");
+  REQUIRE(mkfifo(fifo.c_str(), 0600) == 0);
+  const std::string text = long_text(3 * kMaxBlock);
+  std::promise<void> told;
+  std::future<void> waiting = told.get_future();
+  std::thread writer([&] {
+    waiting.wait();  // nobody writes before the reader has said that it waits
+    std::ofstream(fifo, std::ios::binary) << text;
+  });
+  std::string notice;
+  const auto texts = read({.files = {fifo}, .notice = [&](const std::string& line) {
+                             notice = line;
+                             told.set_value();
+                           }});
+  writer.join();
+  CHECK(texts == Texts{text});
+  CHECK(lacks(notice, "waiting for text from " + fifo) == "");
 }
