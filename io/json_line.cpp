@@ -248,7 +248,8 @@ LineProblem walk(std::string_view line, std::string_view field, std::string& tex
   }
   json.space();
   if (!json.at_end()) throw Malformed{json.at(), "the line's end"};
-  if (!object) return not_a_string(field, std::string("it is ") + kind_of_value(line[line.find_first_not_of(" \t\r")]));
+  if (!object)
+    return not_a_string(field, std::string("it is ") + kind_of_value(line[line.find_first_not_of(" \t\r")]));
   if (found.empty()) return {fmt::format("has no field \"{}\"", field), listed(strings)};
   if (found[0] != '"') return not_a_string(field, std::string("that is ") + kind_of_value(found[0]));
   if (const auto lone = unescape(found, text)) {
@@ -272,7 +273,8 @@ LineProblem read_field(std::string_view line, std::string_view field, std::strin
     const bool in_string = found.expected == "the string's end";
     const std::string mark = line.substr(found.at).starts_with("\xef\xbb\xbf") ? ", a byte-order mark" : "";
     return {"is not JSON",
-            fmt::format(": expected {} at byte {}, found {}{}", found.expected, found.at, shown(line, found.at), mark),
+            fmt::format(": expected {} at byte {}, found {}{}", found.expected, found.at,
+                        shown(line, found.at), mark),
             found.at == line.size() && !in_string};
   }
 }
