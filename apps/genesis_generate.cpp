@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "apps/generate/generator.h"
+#include "apps/integer_in.h"
 #include "apps/main.h"
 #include "io/checkpoint.h"
 #include "io/run_dir.h"
@@ -85,21 +86,21 @@ int main(int argc, char** argv) {
       ->required();
   app.add_option("--prompt", o.prompt, "what to write on from; empty: from the start of a document");
   app.add_option("--tokens", o.tokens, "how many tokens to make at most")
-      ->check(CLI::Range(int64_t(1), int64_t(1) << 24))
+      ->transform(integer_in(1, int64_t(1) << 24))
       ->capture_default_str();
   app.add_option("--temperature", o.sampling.temperature, "0: always the likeliest token")
       ->capture_default_str();
   app.add_option("--top-k", o.sampling.top_k, "choose among the k likeliest; 0: all")
-      ->check(CLI::NonNegativeNumber)
+      ->transform(integer_in(0))
       ->capture_default_str();
   app.add_option("--top-p", o.sampling.top_p,
                  "choose among the likeliest that have this probability together")
       ->capture_default_str();
   app.add_option("--seed", o.seed, "the same seed writes the same text")
-      ->check(CLI::NonNegativeNumber)  // CLI11 would take -1 for 2^64 - 1
+      ->transform(integer_in(0))
       ->capture_default_str();
   app.add_option("--recurrence", o.recurrence, "recurrent steps; 0: as trained")
-      ->check(CLI::Range(int64_t(0), int64_t(1024)))
+      ->transform(integer_in(0, 1024))
       ->capture_default_str();
   app.add_option("--tokenizer", o.tokenizer, "the tokenizer, where the run's folder has none");
   app.add_flag("--ignore-end", o.ignore_end, "go on past the end of a document");

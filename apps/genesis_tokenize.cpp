@@ -3,9 +3,10 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <map>
+#include <limits>
 #include <optional>
 
+#include "apps/integer_in.h"
 #include "apps/main.h"
 #include "apps/remove_on_signal.h"
 #include "io/encode.h"
@@ -21,7 +22,7 @@ namespace {
 struct Options {
   CorpusOptions corpus;
   TokenizerOptions training;
-  std::string tokenizer, output, validation_output, prefix;
+  std::string format, tokenizer, output, validation_output, prefix;
   double validation_fraction = 0;
   bool force = false;
 };
@@ -216,9 +217,8 @@ void add_corpus_options(CLI::App* command, Options& o) {
                    "Text, or JSONL by the name .jsonl, .ndjson or .json; .gz and .zst of both; - is standard "
                    "input")
       ->required();
-  command->add_option("--format", o.corpus.format, "What the files are, whatever their names: text or jsonl")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, TextFormat>{{"text", TextFormat::text}, {"jsonl", TextFormat::jsonl}}));
+  command->add_option("--format", o.format, "What the files are, whatever their names: text or jsonl")
+      ->check(CLI::IsMember({"text", "jsonl"}));
   command->add_flag(
       "--skip-invalid", o.corpus.skip_invalid,
       "Leave out lines of JSONL that give no text (no JSON, no such field, null), and count them");
@@ -245,6 +245,7 @@ int main(int argc, char** argv) {
   add_corpus_options(to_train, o);
   to_train->add_option("--output", o.output, "The model file to write")->required();
   to_train->add_option("--vocab-size", o.training.vocab_size, "Pieces in all, 256 of them bytes")
+      ->transform(integer_in(1, std::numeric_limits<int32_t>::max()))
       ->capture_default_str();
   to_train
       ->add_option("--character-coverage", o.training.character_coverage,
@@ -252,7 +253,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(0.98, 1.0))
       ->capture_default_str();
   to_train->add_option("--max-piece-length", o.training.max_piece_length, "In characters")
-      ->check(CLI::Range(1, 512))
+      ->transform(integer_in(1, 512))
       ->capture_default_str();
   to_train->add_option("--split-digits", o.training.split_digits, "Whether a digit is a piece of its own")
       ->capture_default_str();
@@ -261,7 +262,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   to_train
       ->add_option("--max-bytes", o.training.max_bytes, "Learn from an even sample of at most so much text")
-      ->check(CLI::PositiveNumber)
+      ->transform(integer_in(1))
       ->capture_default_str();
 
   CLI::App* to_encode = app.add_subcommand("encode", "Encode text to PREFIX.bin, PREFIX.idx and PREFIX.json");
@@ -283,6 +284,7 @@ int main(int argc, char** argv) {
   return run_main(app, argc, argv, [&] {
     check(!std::isnan(o.validation_fraction),
           "--validation-fraction: expected a number from 0 to 0.99, found nan");
+    if (!o.format.empty()) o.corpus.format = o.format == "text" ? TextFormat::text : TextFormat::jsonl;
     o.corpus.separator = unescaped(o.corpus.separator);
     o.corpus.notice = [](const std::string& line) { std::cerr << line << "\n"; };
     if (*to_train) train(o);

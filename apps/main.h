@@ -8,6 +8,7 @@
 #include <functional>
 #include <iostream>
 #include <new>
+#include <system_error>
 
 namespace genesis {
 
@@ -29,6 +30,15 @@ inline int run_main(CLI::App& app, int argc, char** argv, const std::function<vo
   } catch (const std::filesystem::filesystem_error& e) {
     std::cout.flush();
     std::cerr << app.get_name() << ": " << e.path1().string() << ": " << e.code().message() << "\n";
+  } catch (const std::system_error& e) {  // the standard library's threads: all else throws Error
+    const bool refused = e.code() == std::errc::resource_unavailable_try_again;
+    std::cout.flush();
+    std::cerr << app.get_name() << ": "
+              << (refused
+                      ? "cannot start a thread: a limit on processes (ulimit -u, a container's) or on memory "
+                        "is reached"
+                      : e.what())
+              << "\n";
   } catch (const std::bad_alloc&) {
     std::cout.flush();
     std::cerr << app.get_name() << ": there is not enough memory\n";

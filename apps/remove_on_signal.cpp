@@ -4,9 +4,8 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <thread>
 #include <utility>
-
-#include "io/thread.h"
 
 namespace genesis {
 
@@ -19,7 +18,7 @@ void remove_on_signal(std::vector<std::string> files) {
     if (!ignored) sigaddset(&signals, signal);
   }
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  start_thread([signals, files = std::move(files)] {
+  std::thread([signals, files = std::move(files)] {
     int signal = 0;
     while (sigwait(&signals, &signal) != 0) {
     }

@@ -10,8 +10,6 @@
 #include <thread>
 #include <utility>
 
-#include "io/thread.h"
-
 namespace genesis {
 
 // Calls `produce` in one background thread, at most `depth` values ahead, until it returns nullopt or throws.
@@ -21,7 +19,7 @@ template <class T>
 class Prefetcher {
  public:
   Prefetcher(size_t depth, std::function<std::optional<T>()> produce)
-      : depth_(depth), produce_(std::move(produce)), thread_(start_thread([this] { run(); })) {}
+      : depth_(depth), produce_(std::move(produce)), thread_([this] { run(); }) {}
 
   ~Prefetcher() {
     {

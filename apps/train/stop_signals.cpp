@@ -5,8 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
-
-#include "io/thread.h"
+#include <thread>
 
 namespace genesis {
 namespace {
@@ -52,7 +51,7 @@ StopSignals::StopSignals() {
   // An ignored signal that is blocked would be waited for all the same.
   if (!is_ignored(SIGHUP)) sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  start_thread([signals] { wait_for(signals); }).detach();
+  std::thread([signals] { wait_for(signals); }).detach();
 }
 
 void StopSignals::arm() {

@@ -107,6 +107,12 @@ TEST_CASE("genesis_tokenize names what is wrong, exits with an error and leaves 
   refused("encode --tokenizer t.model --output none/d page.md", "none/d.bin");
   refused("train --vocab-size 600 --output new.model latin1.txt", "latin1.txt: is not UTF-8");
   refused("train --vocab-size 60000 --output new.model page.md", "pieces, not 60000");
+  const std::string train = "train --output new.model page.md ";
+  refused(train + "--vocab-size 99999999999",
+          "--vocab-size: expected an integer from 1 to 2147483647, found 99");
+  refused(train + "--max-bytes -1", "--max-bytes: expected an integer, at least 1, found -1;");
+  refused(train + "--max-piece-length 0", "--max-piece-length: expected an integer from 1 to 512, found 0");
+  refused(train + "--format xml", "--format: xml not in {text,jsonl}");
   refused("train --vocab-size 258 --output new.model page.md", "at least 259 pieces");
   refused("train --vocab-size 262 --output new.model page.md", "ask for more pieces, or lower the character");
   refused("train --character-coverage nan --output new.model page.md", "from 0.98 to 1, found nan");

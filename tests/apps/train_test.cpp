@@ -1,4 +1,6 @@
 // genesis_train and genesis_generate as their user meets them.
+#include <unistd.h>
+
 #include <algorithm>
 #include <csignal>
 #include <cstdint>
@@ -140,11 +142,16 @@ TEST_CASE("genesis_train and genesis_generate say what is wrong in one line") {
   refused(generate.run(run + " --tokenizer " + model + " --recurrence 2"), "dense");
   refused(generate.run(run + " --tokenizer " + model + " --prompt \"$(printf 'caf\\351')\""),
           "--prompt: is not UTF-8 at byte 3");
-  for (const char* negative : {"--seed", "--top-k", "--tokens", "--recurrence"}) {
-    const Outcome outcome = generate.run(run + " --tokenizer " + model + " " + negative + " -1");
-    CHECK(outcome.code != 0);
-    CHECK(has(outcome.err, negative));
+  for (const char* option : {"--seed", "--top-k", "--tokens", "--recurrence"}) {
+    for (const char* value : {"-1", "1e3", "1.5", "5x", "0x10", "99999999999999999999"}) {
+      const Outcome outcome = generate.run(run + " " + option + "=" + value);
+      CHECK(outcome.code == 2);
+      CHECK(has(outcome.err, std::string("genesis_generate: ") + option + ": expected an integer"));
+      CHECK(outcome.err.size() < 150);
+    }
   }
+  CHECK(generate.run(run + " --tokens=002 --seed=010").out ==
+        generate.run(run + " --tokens 2 --seed 10").out);
   CHECK(generate.run(run + " --tokens 3").code == 0);  // the run keeps its tokenizer
   CHECK(generate.run(run + "/checkpoints/step_00000002 --tokens 3").code == 0);
   std::filesystem::remove(run + "/tokenizer.model");
@@ -264,4 +271,33 @@ TEST_CASE("genesis_train does not go on with text that another tokenizer encoded
   CHECK(has(outcome.err, "was trained with the tokenizer of hash"));
   CHECK(read_text_file(train.folder.file("run/tokenizer.model")) == kept);
   CHECK(read_text_file(train.folder.file("run/config.yaml")) == config);
+}
+
+TEST_CASE("a thread that the system does not give is told as what it is, by every program") {
+  const Shell train("genesis_train");
+  prepare(train);
+  REQUIRE(train.run("c.yaml").code == 0);
+  namespace fs = std::filesystem;
+  fs::permissions(train.folder.path(), fs::perms(0777));
+  for (const auto& entry : fs::recursive_directory_iterator(train.folder.path())) {
+    fs::permissions(entry.path(), fs::perms(0777));
+  }
+  // The limit holds for a user without special rights alone, who need not be able to read where the build is.
+  const std::string limit =
+      std::string(geteuid() == 0 ? "setpriv --reuid=65534 --regid=65534 --clear-groups " : "") +
+      "prlimit --nproc=1 ./";
+  for (const auto& [program, arguments] :
+       {std::pair{"genesis_train", "c.yaml --run_dir=other"}, std::pair{"genesis_generate", "run"},
+        std::pair{"genesis_tokenize", "train --vocab-size 512 --output o.model page.md"},
+        std::pair{"genesis_tokenize", "encode --tokenizer t.model --output o page.md"}}) {
+    fs::copy_file(std::string(GENESIS_BIN_DIR) + "/" + program, train.folder.path() / program,
+                  fs::copy_options::skip_existing);
+    const std::string command =
+        "cd " + train.folder.path().string() + " && " + limit + program + " " + arguments;
+    CHECK(WEXITSTATUS(std::system((command + " >stdout 2>err").c_str())) == 1);
+    const std::string err = read_text_file(train.folder.file("err"));
+    INFO(err);
+    CHECK(has(err, std::string(program) + ": cannot start a thread: a limit on processes"));
+  }
+  for (const char* left : {"other", "o.model", "o.bin", "o.bin.tmp"}) CHECK(!train.exists(left));
 }
