@@ -79,11 +79,30 @@ ArenaUse arena_of(const Graph& graph) {
   return use;
 }
 
-std::string memory(const Config& config, DType dtype, size_t limit, const TrainingGraph& training) {
-  const Graph& graph = training.graph;
+// What is reported on: the config's graph or, where none fits that recomputes as it says, that of another choice.
+struct Planned {
+  TrainingGraph training;
+  Config::Recompute recompute;
+  std::string refusal = {};  // why the config's own does not fit
+};
+
+Planned plan(const Config& config, const Target& target) {
+  const Config::Recompute asked = config.train.recompute;
+  if (asked != Config::Recompute::automatic) return {build_training_graph(config, target), asked};
+  try {
+    return {build_training_graph(config, target), asked};
+  } catch (const Error& error) {
+    Config other = config;
+    other.train.recompute = Config::Recompute::block;
+    return {build_training_graph(other, target), other.train.recompute, error.what()};
+  }
+}
+
+std::string memory(const Config& config, const Target& target, const Planned& planned) {
+  const Graph& graph = planned.training.graph;
   const auto bytes = [](size_t n) { return format_bytes(double(n)); };
   std::string s = "memory\n";
-  s += row("parameters", bytes(bytes_of(graph, Role::parameter)), name_of(dtype));
+  s += row("parameters", bytes(bytes_of(graph, Role::parameter)), name_of(target.dtype));
   s += row("fp32 masters", bytes(bytes_of(graph, Role::master)));
   s += row("gradients", bytes(bytes_of(graph, Role::gradient)));
   s += row("optimizer", bytes(bytes_of(graph, Role::moment)));
@@ -92,21 +111,23 @@ std::string memory(const Config& config, DType dtype, size_t limit, const Traini
        {Config::Recompute::none, Config::Recompute::block, Config::Recompute::automatic}) {
     Config other = config;
     other.train.recompute = choice;
-    const bool chosen = choice == config.train.recompute;
     std::string figure;
     try {
-      figure =
-          bytes(chosen ? arena.bytes
-                       : arena_of(build_training_graph(other, {dtype, DeviceKind::cpu, limit}).graph).bytes);
+      figure = bytes(choice == planned.recompute ? arena.bytes
+                                                 : arena_of(build_training_graph(other, target).graph).bytes);
     } catch (const Error&) {
       figure = "over the budget";
     }
     s += row(fmt::format("activations, recompute {}", name_of(choice)), figure,
-             chosen ? "<- this config" : "");
+             choice == config.train.recompute ? "<- this config" : "");
   }
   s += row("workspace", bytes(arena.workspace), "the largest, inside the activations' arena");
   const size_t peak = persistent_bytes(graph) + arena.bytes;
-  s += row("peak", bytes(peak), fmt::format("of {}{}", bytes(limit), peak > limit ? ": DOES NOT FIT" : ""));
+  const std::string over =
+      peak > target.memory ? fmt::format(": DOES NOT FIT, {} too much", bytes(peak - target.memory)) : "";
+  const std::string of =
+      planned.refusal.empty() ? "" : fmt::format(", recompute {}", name_of(planned.recompute));
+  s += row("peak" + of, bytes(peak), fmt::format("of {}{}", bytes(target.memory), over));
   return s;
 }
 
@@ -114,19 +135,21 @@ std::string memory(const Config& config, DType dtype, size_t limit, const Traini
 
 std::string plan_report(const Config& config, size_t device_memory) {
   const DType dtype = compute_type(config.device);
-  const size_t limit = memory_limit(config, device_memory);
-  const TrainingGraph training = build_training_graph(config, {dtype, DeviceKind::cpu, limit});
+  const Target target{dtype, DeviceKind::cpu, memory_limit(config, device_memory)};
+  const Planned planned = plan(config, target);
+  const TrainingGraph& training = planned.training;
   const auto runs = executions(config.model, trained_recurrence(config.model)).size();
   std::string s = fmt::format("{} stored layers, {} executions\n", config.model.layers, runs);
   s += parameter_rows(config.model);
   s += arithmetic(config, training.graph);
-  s += memory(config, dtype, limit, training);
+  s += memory(config, target, planned);
   s += "recompute\n";
   s += row("values kept", exact(int64_t(training.recompute.kept.size())));
   s += row("values recomputed", exact(int64_t(training.recompute.recomputed.size())));
   s += "checkpoint\n";
   const size_t trained = bytes_of(training.graph, dtype == DType::f32 ? Role::parameter : Role::master);
   s += row("size", format_bytes(double(trained + bytes_of(training.graph, Role::moment))));
+  if (!planned.refusal.empty()) s += "does not fit: " + planned.refusal + "\n";
   return s;
 }
 

@@ -10,6 +10,7 @@
 #include "tests/apps/shell.h"
 #include "tests/io/small_tokenizer.h"
 #include "tests/support/catch.h"
+#include "tests/support/message_of.h"
 
 using namespace genesis;
 
@@ -70,6 +71,37 @@ TEST_CASE("genesis_train --plan gives the table's parameters for every config an
   const Outcome plan = shell.run("--plan " + kConfigs + "genesis_1b.yaml");
   CHECK(has(plan.out, "2.20B"));
   CHECK(has(plan.out, "4.41B"));
+}
+
+TEST_CASE("genesis_train --plan prints the plan of what does not fit, and by how much it does not") {
+  const Shell shell("genesis_train");
+  const auto plan = [&](const std::string& how) {
+    const Outcome outcome = shell.run("--plan " + kConfigs + "quickstart.yaml " + how);
+    CHECK(outcome.code == 0);
+    CHECK(outcome.err == "");
+    for (const char* part : {"total ", "FLOPs a token", "optimizer ", "recompute none ", "recompute block ",
+                             "<- this config", "peak", "workspace", "checkpoint\n  size "}) {
+      CHECK(lacks(outcome.out, part) == "");
+    }
+    return outcome.out;
+  };
+  // Too little for the parameters; and for them, but not for the activations.
+  for (const char* budget : {"1KiB", "60MiB"}) {
+    const std::string memory = std::string("--train.memory_budget=") + budget;
+    for (const char* choice : {"none", "block", "auto"}) {
+      const std::string said = plan(memory + " --train.recompute=" + choice);
+      const size_t by = said.find(": DOES NOT FIT, ");
+      REQUIRE(by != std::string::npos);
+      CHECK(lacks(said.substr(by, 60), " too much\n") == "");
+      CHECK((lacks(said, "does not fit: ") == "") == (choice == std::string("auto")));
+    }
+  }
+  CHECK(lacks(plan("--train.memory_budget=1KiB"), "parameters, gradients and optimizer need ") == "");
+  CHECK(lacks(plan("--train.memory_budget=60MiB"), "train.memory_budget leaves ") == "");
+  CHECK(!has(plan("--train.memory_budget=100GiB"), "FIT"));
+  CHECK(lacks(plan("--model.hidden_size=8192 --model.heads=128 --model.kv_heads=128 "
+                   "--model.layers=64 --model.ffn_size=1000000"),
+              "TiB too much") == "");
 }
 
 TEST_CASE("genesis_train documents and prints its config, and the page in docs is that document") {
