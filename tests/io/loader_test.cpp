@@ -1,9 +1,12 @@
 #include "io/loader.h"
 
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <set>
+#include <sstream>
 
+#include "io/file.h"
 #include "tests/io/small_dataset.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
@@ -52,6 +55,39 @@ std::vector<Row> targets(Loader& loader, int batches) {
     for (int64_t row = 0; row < batch.B; ++row) rows.push_back(row_of(batch.targets, row, batch.T));
   }
   return rows;
+}
+
+struct Mixed {
+  std::vector<double> weights;
+  std::vector<int> tokens;  // of each dataset
+  int T;
+  uint64_t seed;
+};
+
+// "(dataset, sample) ..." of a run's first n samples, as the loader gives them.
+std::string order_of(const Mixed& m, int n) {
+  const TempFolder folder;
+  constexpr int32_t kApart = 10000;  // between the ids of two datasets
+  std::vector<WeightedDataset> datasets;
+  for (size_t d = 0; d < m.tokens.size(); ++d) {
+    const int32_t first = int32_t(d + 1) * kApart;
+    datasets.push_back({dataset(folder, std::to_string(d), {m.tokens[d]}, first), m.weights[d]});
+  }
+  Loader loader(datasets, {.T = m.T, .batch_size = 1, .micro_batch = 1, .seed = m.seed});
+  std::string order;
+  for (const Row& row : targets(loader, n)) {
+    const int32_t dataset = row[0] / kApart - 1;
+    const std::string sample = std::to_string(row[0] % kApart / m.T);
+    order += (order.empty() ? "(" : " (") + std::to_string(dataset) + ", " + sample + ")";
+  }
+  return order;
+}
+
+std::string list(const auto& numbers) {
+  std::ostringstream text;
+  text.precision(17);
+  for (const auto number : numbers) text << (text.tellp() > 0 ? ", " : "[") << number;
+  return text.str() + "]";
 }
 
 }  // namespace
@@ -159,6 +195,32 @@ TEST_CASE("a mixture follows its weights, dataset by dataset and epoch by epoch"
   CHECK(from_a == 20);
   CHECK(of_b.size() == 20);  // 60 samples of 20: three epochs
   for (const auto& [row, count] : of_b) CHECK(count == 3);
+}
+
+TEST_CASE("docs/data.md tells the order of samples as it is") {
+  const std::string page = read_text_file(GENESIS_SOURCE_DIR "/docs/data.md");
+  const auto between = [&](const std::string& begin, const std::string& end) {
+    const size_t from = page.find(begin) + begin.size();
+    return page.substr(from, page.find(end, from) - from);
+  };
+  const Mixed example{{1, 2.5}, {71, 115}, 10, 3};
+  CHECK(lacks(page, "`weights = [1, 2.5]`, `tokens = [71, 115]`, `T = 10` and `seed = 3`") == "");
+  CHECK(between("the order begins\n\n```\n", "\n```") == order_of(example, 16));
+
+  if (std::system("python3 --version >/dev/null 2>&1") != 0) return;  // the page's program is Python's
+  const TempFolder folder;
+  std::string program = between("```python\n", "```");
+  std::string expected;
+  for (const Mixed& m :
+       {example, Mixed{{1}, {40}, 8, 0}, Mixed{{2}, {9}, 8, 1}, Mixed{{1, 1, 1}, {80, 17, 33}, 8, 5},
+        Mixed{{0.1, 0.7, 0.2, 0.3}, {301, 99, 14, 1000}, 7, (uint64_t(1) << 62) + 12345}}) {
+    expected += order_of(m, 300) + "\n";
+    program += "\nprint(*(sample(n, " + list(m.weights) + ", " + list(m.tokens) + ", " + std::to_string(m.T) +
+               ", " + std::to_string(m.seed) + ") for n in range(300)))";
+  }
+  const std::string script = folder.put("order.py", program), out = folder.file("out");
+  REQUIRE(std::system(("python3 " + script + " >" + out).c_str()) == 0);
+  CHECK(read_text_file(out) == expected);
 }
 
 TEST_CASE("position is all there is to resume from, across epochs and datasets") {
