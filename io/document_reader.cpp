@@ -130,10 +130,9 @@ class PlainReader : public DocumentReader {
     std::string text;
     const bool json =
         begins_as_json_object(line) && !(whole && read_field(line, "", text).kind == "is not JSON");
-    check(!json,
-          source_.path() +
-              ": is named as plain text and begins as JSON lines do: say --format jsonl, or --format text "
-              "to take it as it is");
+    check(!json, source_.path() +
+                     ": begins as JSON lines do but is not named so: say --format jsonl, or --format text "
+                     "to take it as it is");
   }
 
   bool refill() {

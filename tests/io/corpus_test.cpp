@@ -269,7 +269,7 @@ TEST_CASE("JSON lines under a name that says plain text are refused") {
        Texts{line, line + "\n" + line, "\n \r\n" + line + "\n", "\xef\xbb\xbf" + line,
              "{ \"id\" : 1e400 , \"text\": null }\nrest", big, big + "\n" + line}) {
     CHECK(lacks(refusal({.files = {folder.put("a.txt", content)}}),
-                "a.txt: is named as plain text and begins as JSON lines do: say --format jsonl, or --format "
+                "a.txt: begins as JSON lines do but is not named so: say --format jsonl, or --format "
                 "text") == "");
     CHECK(refusal({.files = {folder.put("b.gz", gzipped(content))}}) != "");
     CHECK(read({.files = {folder.file("a.txt")}, .format = TextFormat::text}) == Texts{content});
