@@ -11,6 +11,7 @@
 #include "apps/remove_on_signal.h"
 #include "io/encode.h"
 #include "io/input_file.h"
+#include "io/output_claim.h"
 #include "io/progress.h"
 #include "kernels/common/error.h"
 
@@ -162,20 +163,21 @@ void encode(const Options& o) {
     check(place(o.output) != place(o.validation_output),
           "--output and --validation-output are both " + o.output + ": they need names of their own");
   }
-  std::vector<std::string> temporaries;
-  for (const std::string& prefix : {o.output, o.validation_output}) {
-    if (prefix.empty()) continue;
-    for (const std::string& file : DatasetWriter::temporaries(prefix)) temporaries.push_back(file);
-  }
-  remove_on_signal(temporaries);
   const Tokenizer tokenizer(o.tokenizer);
-  const HoldOut hold_out = held_out(o);
-  Corpus corpus(o.corpus, hold_out.from);
   DatasetWriter main(o.output, tokenizer.vocab_size(), tokenizer.eod(), tokenizer.hash());
   std::optional<DatasetWriter> validation;
   if (!o.validation_output.empty()) {
     validation.emplace(o.validation_output, tokenizer.vocab_size(), tokenizer.eod(), tokenizer.hash());
   }
+  std::vector<std::string> temporaries;  // of these alone: what another process writes is not removed
+  for (const std::string& prefix : {o.output, o.validation_output}) {
+    if (prefix.empty()) continue;
+    for (const std::string& file : DatasetWriter::temporaries(prefix)) temporaries.push_back(file);
+    temporaries.push_back(OutputClaim::lock_file(prefix));
+  }
+  remove_on_signal(temporaries);
+  const HoldOut hold_out = held_out(o);
+  Corpus corpus(o.corpus, hold_out.from);
   ProgressBar progress = bar("encode", corpus.file_bytes());
   encode_corpus(corpus, tokenizer, main, validation ? &*validation : nullptr,
                 [&](int64_t read) { progress.advance(read); });
@@ -199,7 +201,8 @@ void decode(const Options& o) {
   if (o.output.empty()) return write(std::cout);
   check_output(o.output, with(dataset_files(o.prefix), o.tokenizer), o.force);
   const std::string temporary = o.output + ".tmp";
-  remove_on_signal({temporary});
+  const OutputClaim claim(o.output);
+  remove_on_signal({temporary, OutputClaim::lock_file(o.output)});
   std::ofstream file(temporary, std::ios::binary);
   if (!file) throw_errno("cannot write " + temporary);
   try {

@@ -20,6 +20,7 @@
 
 #include "io/file.h"
 #include "io/mapped_file.h"
+#include "io/output_claim.h"
 #include "io/tokenizer.h"
 
 namespace genesis {
@@ -82,7 +83,8 @@ class TokenDataset {
 };
 
 // Writes a dataset under temporary names; finish() makes it appear under its own, the JSON last, so that a
-// killed run leaves nothing that opens. Destroyed before finish(), it removes what it wrote.
+// killed run leaves nothing that opens. Destroyed before finish(), it removes what it wrote. Throws Error if the
+// dataset is being written by another writer.
 class DatasetWriter {
  public:
   DatasetWriter(const std::filesystem::path& prefix, int64_t vocab_size, int32_t eod,
@@ -108,6 +110,7 @@ class DatasetWriter {
 
   std::filesystem::path prefix_;
   DatasetInfo info_;
+  OutputClaim claim_;
   FileWriter bin_, lengths_;
   std::vector<uint16_t> narrow_ids_;  // of one append
   std::vector<int32_t> new_lengths_;  // not yet in the file

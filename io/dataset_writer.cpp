@@ -48,6 +48,7 @@ DatasetWriter::DatasetWriter(const std::filesystem::path& prefix, int64_t vocab_
                              std::string tokenizer_hash)
     : prefix_(prefix),
       info_{.tokenizer_hash = std::move(tokenizer_hash), .vocab_size = vocab_size, .eod = eod},
+      claim_(prefix.string()),
       bin_(temporary(prefix, ".bin")),
       lengths_(temporary(prefix, ".lengths")) {}
 

@@ -258,6 +258,33 @@ TEST_CASE("genesis_tokenize leaves nothing when it is interrupted, and minds not
   CHECK(!shell.exists("d.lengths.tmp"));
 }
 
+TEST_CASE("two at once never write one output") {
+  const Shell shell("genesis_tokenize");
+  shell.folder.put("page.md", kPage);
+  shell.folder.put("other.md", kPage + kPage);
+  REQUIRE(shell.run("train --vocab-size 600 --output t.model page.md").code == 0);
+  REQUIRE(mkfifo(shell.folder.file("fifo").c_str(), 0600) == 0);
+  const std::string program = std::string(GENESIS_BIN_DIR) + "/genesis_tokenize";
+  // The first waits for its text while the second is tried, interrupted or not.
+  shell.folder.put("two.sh",
+                   program +
+                       " encode --tokenizer t.model --output d fifo >first 2>&1 & pid=$!\n"
+                       "exec 3>fifo\n"
+                       "until [ -e d.bin.tmp ]; do sleep 0.01; done\n" +
+                       program +
+                       " encode --tokenizer t.model --force --validation-fraction 0.1 --validation-output v"
+                       " --output d other.md >second 2>&1; echo $? >code\n"
+                       "cat page.md >&3; exec 3>&-; wait $pid; echo $? >>code\n");
+  std::system(("cd " + shell.folder.path().string() + " && sh two.sh").c_str());
+  CHECK(read_text_file(shell.folder.file("code")) == "1\n0\n");
+  CHECK(lacks(read_text_file(shell.folder.file("second")), "d: is being written by another process") == "");
+  CHECK(shell.run("decode --tokenizer t.model d").out == kPage);
+  for (const char* name : {"d.lock.tmp", "v.lock.tmp", "v.bin", "v.bin.tmp", "d.bin.tmp"})
+    CHECK(!shell.exists(name));
+  CHECK(shell.run("decode --tokenizer t.model d --output text").code == 0);
+  CHECK(!shell.exists("text.lock.tmp"));
+}
+
 TEST_CASE("genesis_tokenize says what it skipped, and why a line cannot be used") {
   const Shell shell("genesis_tokenize");
   shell.folder.put("page.md", kPage);

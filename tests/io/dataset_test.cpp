@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <fstream>
+#include <thread>
 
 #include "tests/io/small_dataset.h"
 #include "tests/support/catch.h"
@@ -128,6 +130,48 @@ TEST_CASE("a writer killed at any moment leaves no dataset that opens") {
   CHECK(message_of([&] { TokenDataset(folder.path() / "d"); }).find("d.json") != std::string::npos);
   write_dataset(folder.path() / "d", {3});  // what it left is in nobody's way
   CHECK(names_in(folder.path()) == std::vector<std::string>{"d.bin", "d.idx", "d.json"});
+}
+
+TEST_CASE("a dataset is written by one writer at a time, and the other one harms nothing") {
+  const TempFolder folder;
+  const auto prefix = folder.path() / "d";
+  const auto open = [&] { DatasetWriter(prefix, 1000, kTestEod, "0123456789abcdef"); };
+  {
+    std::ofstream(prefix.string() + ".lock.tmp") << "left by a kill";
+    DatasetWriter first(prefix, 1000, kTestEod, "0123456789abcdef");
+    CHECK(lacks(message_of(open), prefix.string() + ": is being written by another process") == "");
+    first.append(std::vector<int32_t>{10, 11, 12}, 9);
+    first.end_document();
+    first.finish();
+    CHECK(all_tokens(TokenDataset(prefix)) == std::vector<int32_t>{10, 11, 12, kTestEod});
+  }
+  CHECK(message_of(open) == "");
+  CHECK(all_tokens(TokenDataset(prefix)).size() == 4);
+  CHECK(!std::filesystem::exists(prefix.string() + ".lock.tmp"));
+}
+
+TEST_CASE("a name is claimed by one at a time, whoever removes the lock's file when") {
+  const TempFolder folder;
+  const std::string name = folder.file("x");
+  std::atomic<int> holders = 0, most = 0, had = 0;
+  const auto claim_often = [&] {
+    for (int i = 0; i < 500; ++i) {
+      try {
+        const OutputClaim claim(name);
+        const int now = ++holders;
+        if (now > most) most = now;
+        ++had;
+        --holders;
+      } catch (const Error&) {
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) threads.emplace_back(claim_often);
+  for (std::thread& thread : threads) thread.join();
+  CHECK(most == 1);
+  CHECK(had > 0);
+  CHECK(!std::filesystem::exists(OutputClaim::lock_file(name)));
 }
 
 TEST_CASE("an empty dataset and an unwritable folder are refused") {
