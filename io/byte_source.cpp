@@ -92,6 +92,12 @@ class ZstdSource : public ByteSource {
       check(ZSTD_getErrorCode(status) != ZSTD_error_memory_allocation,
             file_->name() +
                 ": there is not enough memory for its zstd window: files of zstd --long=31 need 2 GiB");
+      check(ZSTD_getErrorCode(status) != ZSTD_error_frameParameter_windowTooLarge,
+            file_->name() + ": has a zstd window of over 2 GiB, which is more than is read here");
+      check(ZSTD_getErrorCode(status) != ZSTD_error_dictionary_wrong,
+            file_->name() +
+                ": was compressed with a dictionary (zstd -D), which it cannot be read without: "
+                "zstd -D DICTIONARY -dc FILE | genesis_tokenize ... -");
       check(!ZSTD_isError(status), file_->name() + ": the zstd data is damaged before byte " +
                                        std::to_string(file_->used() + int64_t(in.pos)) + " (" +
                                        ZSTD_getErrorName(status) + ")");

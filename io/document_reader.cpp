@@ -71,13 +71,6 @@ class Utf8Source {
   int64_t position_ = 0;    // of `unfinished_` in the text
 };
 
-// The length of the longest prefix of at most `limit` bytes that is whole characters.
-size_t whole_prefix(std::string_view text, size_t limit) {
-  if (text.size() <= limit) return text.size();
-  while (utf8_continues(text[limit])) --limit;
-  return limit;
-}
-
 class PlainReader : public DocumentReader {
  public:
   PlainReader(const std::string& path, const CorpusOptions& options, CorpusFindings& findings)

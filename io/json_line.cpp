@@ -214,8 +214,13 @@ LineProblem not_a_string(std::string_view field, const std::string& what) {
 std::string listed(const std::vector<std::string_view>& keys) {
   if (keys.empty()) return "";
   std::string list = "; it has ";
-  constexpr size_t kMost = 8;
-  for (size_t i = 0; i < std::min(keys.size(), kMost); ++i) list.append(i > 0 ? ", " : "").append(keys[i]);
+  constexpr size_t kMost = 8, kLongest = 40;  // bytes of a key
+  for (size_t i = 0; i < std::min(keys.size(), kMost); ++i) {
+    const size_t length = whole_prefix(keys[i], kLongest);
+    list.append(i > 0 ? ", " : "")
+        .append(keys[i].substr(0, length))
+        .append(length < keys[i].size() ? "..." : "");
+  }
   return list + (keys.size() > kMost ? ", ..." : "") + ": --field names the one to read";
 }
 

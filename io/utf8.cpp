@@ -47,6 +47,12 @@ char32_t utf8_before(std::string_view text, size_t at) {
   return utf8_at(text, at);
 }
 
+size_t whole_prefix(std::string_view text, size_t limit) {
+  if (text.size() <= limit) return text.size();
+  while (utf8_continues(text[limit])) --limit;
+  return limit;
+}
+
 size_t utf8_valid_prefix(std::string_view bytes) {
   size_t at = 0;
   bool cut = false;

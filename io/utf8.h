@@ -21,6 +21,9 @@ constexpr size_t utf8_length(char first) {
 char32_t utf8_at(std::string_view text, size_t at);
 char32_t utf8_before(std::string_view text, size_t at);
 
+// The length of the longest prefix of valid text that is whole characters, and at most `limit` bytes.
+size_t whole_prefix(std::string_view text, size_t limit);
+
 // The length of the longest prefix of whole, valid characters.
 size_t utf8_valid_prefix(std::string_view bytes);
 // Whether the bytes are the beginning, and no more, of one valid character.

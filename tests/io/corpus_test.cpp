@@ -205,6 +205,21 @@ TEST_CASE("a JSONL line that is wrong is named with its number") {
   CHECK(has(at("{\"text\": "), "--skip-invalid"));
 }
 
+TEST_CASE("a message names the keys that a line has, however long or many they are") {
+  const TempFolder folder;
+  std::string many, wide = "\u4e00";
+  for (int i = 0; i < 5000; ++i) many += (i > 0 ? ", \"k" : "\"k") + std::to_string(i) + "\": \"v\"";
+  for (int i = 0; i < 17; ++i) wide += wide;
+  for (const std::string& fields :
+       {many, "\"" + std::string(1000000, 'k') + "\": \"v\"", "\"" + wide + "\": \"v\""}) {
+    const std::string message = refusal({.files = {folder.put("a.jsonl", "{" + fields + "}")}});
+    CHECK(has(message, "has no field \"text\"; it has \""));
+    CHECK(has(message, "...: --field names the one to read"));
+    CHECK(message.size() < folder.file("a.jsonl").size() + 300);
+    CHECK(utf8_valid_prefix(message) == message.size());
+  }
+}
+
 TEST_CASE("files that cannot be read are named before anything is read") {
   const TempFolder folder;
   const std::string good = folder.put("a.txt", "text");
@@ -391,7 +406,11 @@ TEST_CASE("zstd windows of any size are read, and frames to be skipped") {
   }
   std::string too_large = zstandard_stream(text);
   too_large[5] = char(22 << 3);
-  CHECK(refusal({.files = {folder.put("a.zst", too_large)}}) != "");
+  CHECK(has(refusal({.files = {folder.put("a.zst", too_large)}}), "has a zstd window of over 2 GiB"));
+  std::string dictionary = zstandard_stream(text);  // RFC 8878, 3.1.1.1.3: an id of one byte
+  dictionary[4] = char(dictionary[4] | 1);
+  dictionary.insert(6, 1, '\7');
+  CHECK(has(refusal({.files = {folder.put("a.zst", dictionary)}}), "was compressed with a dictionary"));
   const std::string skipped = std::string("\x50\x2a\x4d\x18\4\0\0\0abcd", 12);  // as pzstd begins
   CHECK(read({.files = {folder.put("b.zst", skipped + zstandard(text))}}) == Texts{text});
 }
