@@ -39,7 +39,7 @@ class Products {
     size_t scratch_bytes = 0;
     for (const Node& node : graph.nodes) {
       if (!take(node)) continue;
-      for (const MatMulShape& s : products_of(graph, node)) {
+      for (const MatMulShape& s : products_of(graph, node, device.kind())) {
         flops_ += 2. * double(s.M) * double(s.N) * double(s.K);
         const auto array = [&](int64_t n, DType t) {
           arrays_.emplace_back(device, size_t(n) * size_of(t));

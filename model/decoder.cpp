@@ -1,6 +1,5 @@
 #include "model/decoder.h"
 
-#include <algorithm>
 #include <functional>
 
 #include "engine/graph/builder.h"
@@ -73,14 +72,6 @@ ValueId decoder(Builder& b, const Config::Model& m, const Weights& w, int64_t re
   return b.rmsnorm("norm", stream.x, stream.branch, w.norm, float(m.norm_eps)).y;
 }
 
-// Tokens whose logits exist at a time: about four million logits, so that they stay in cache on a CPU and the
-// products are still large. But no fewer than 768 where a vocabulary is large: each chunk reads and writes
-// the weight's fp32 gradient, which an RTX 4090 does in the time of 700 tokens' products.
-int loss_chunk(int64_t V) {
-  constexpr int64_t kLogits = int64_t(1) << 22;
-  return int(std::clamp<int64_t>(kLogits / V / 64 * 64, 768, 4096));
-}
-
 AttentionAttrs attention_attrs(const Config::Model& m, int64_t B, int64_t T, bool document_mask) {
   return {int(B), int(T), int(m.heads), int(m.kv_heads), int(m.head_size), document_mask};
 }
@@ -103,7 +94,7 @@ Graph build_loss_graph(const Config::Model& m, const BatchShape& batch, DType dt
     return builder.attention("attn.mix", qkv, positions, attrs);
   };
   const ValueId x = decoder(b, m, w, recurrence, tokens, positions, [&](int) { return attend; });
-  b.head_loss(x, w.head, targets, loss_and_count, {float(m.z_loss), loss_chunk(m.vocab_size), false});
+  b.head_loss(x, w.head, targets, loss_and_count, {.z_loss = float(m.z_loss)});
   verify(graph);
   return graph;
 }

@@ -7,7 +7,7 @@ namespace genesis {
 
 struct HeadLossAttrs {
   float z_loss = 0.f;
-  int chunk = 0;               // tokens whose logits exist at a time
+  int chunk = 0;               // tokens whose logits exist at a time; 0: what suits the device
   bool with_gradient = false;  // differentiate() turns it on
 };
 

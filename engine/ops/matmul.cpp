@@ -75,7 +75,7 @@ Cost cost(const Graph& g, const Node& n) {
                     bytes_touched(g, n));
 }
 
-std::vector<MatMulShape> products(const Graph& g, const Node& n) { return {shape_of(g, n)}; }
+std::vector<MatMulShape> products(const Graph& g, const Node& n, DeviceKind) { return {shape_of(g, n)}; }
 
 }  // namespace
 

@@ -21,8 +21,8 @@ size_t constants_of(const Graph& graph, const Node& node) {
   return node.op->constants ? node.op->constants(graph, node) : 0;
 }
 
-std::vector<MatMulShape> products_of(const Graph& graph, const Node& node) {
-  return node.op->products ? node.op->products(graph, node) : std::vector<MatMulShape>{};
+std::vector<MatMulShape> products_of(const Graph& graph, const Node& node, DeviceKind kind) {
+  return node.op->products ? node.op->products(graph, node, kind) : std::vector<MatMulShape>{};
 }
 
 }  // namespace genesis

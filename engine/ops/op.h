@@ -80,8 +80,8 @@ struct OpDef {
   // Appends nodes that add this node's contribution to its inputs' gradients. Null: not differentiable.
   void (*grad)(Differentiator&, NodeId) = nullptr;
   Cost (*cost)(const Graph&, const Node&);
-  // The matrix products inside, in the order in which they run. Null: none.
-  std::vector<MatMulShape> (*products)(const Graph&, const Node&) = nullptr;
+  // The matrix products inside, in the order in which they run on that kind of device. Null: none.
+  std::vector<MatMulShape> (*products)(const Graph&, const Node&, DeviceKind) = nullptr;
   // Bytes of tables that prepare writes and the kernels read, which live as long as what was prepared. Null:
   // none.
   size_t (*constants)(const Graph&, const Node&) = nullptr;
@@ -106,7 +106,7 @@ struct OpDef {
 Cost cost_of(const Graph& graph, const Node& node);
 size_t workspace_of(const Graph& graph, const Node& node, DeviceKind kind);
 size_t constants_of(const Graph& graph, const Node& node);
-std::vector<MatMulShape> products_of(const Graph& graph, const Node& node);
+std::vector<MatMulShape> products_of(const Graph& graph, const Node& node, DeviceKind kind);
 
 // Bytes of a node's inputs, outputs and accumulated values, each once (accumulated ones twice).
 double bytes_touched(const Graph& graph, const Node& node);

@@ -79,7 +79,7 @@ class Products {
  public:
   explicit Products(const Graph& graph) {
     for (const Node& node : graph.nodes) {
-      for (const MatMulShape& s : products_of(graph, node)) {
+      for (const MatMulShape& s : products_of(graph, node, DeviceKind::cpu)) {
         list_.push_back({cpu::MatMul(s), Buffer(s.a, s.M * s.K), Buffer(s.b, s.K * s.N),
                          Buffer(s.c, s.M * s.N), Buffer(DType::i32, int64_t(cpu::matmul_workspace(s) / 4))});
         for (Buffer* b : {&list_.back().a, &list_.back().b, &list_.back().c}) b->fill(0);

@@ -160,28 +160,35 @@ TEST_CASE("cost: the sums', zeros' and the optimizer's bytes are those that thei
   }
 }
 
-// The products are cuBLASLt's: they count as their operands' bytes. The pass between them is ours. In fp32, where
-// logits have one size on every device.
+// The products are cuBLASLt's: they count as their operands' bytes. The pass between them is ours: the logits are of
+// the model's type, and their gradient takes their place.
 TEST_CASE("cost: the output layer's bytes are those of its products and of the CUDA cross-entropy") {
   constexpr int64_t kV = 8192, kChunk = 8;
-  const CrossEntropyProblem p({"", kChunk, kV, kV}, DType::f32, DType::f32, simt::kDeviceMemory);
-  OneNode g;
-  const ValueId x = g.array({2 * kChunk, kD}, DType::f32), weight = g.array({kV, kD}, DType::f32);
-  const ValueId targets = g.array({2 * kChunk}, DType::i32);
-  const Cost cost =
-      g.cost(ops::kHeadLoss, HeadLossAttrs{.chunk = kChunk, .with_gradient = true}, {x, weight, targets},
-             {"d_x"}, {g.array({kLossSumFloats}, DType::f32), g.array({kV, kD}, DType::f32)});
-  REQUIRE(cost.kernels.size() == 2);
-  // Of both chunks: logits; the gradient times the weight, whose bytes are read again; the weight's gradient.
-  const double x_bytes = 2. * kChunk * kD * 4, weight_bytes = 4. * kV * kD, logits = 4. * 2. * kChunk * kV;
-  const KernelCost& products = cost.kernels[0];
-  CHECK(products.bytes == (x_bytes + 2 * weight_bytes + logits) + (logits + 2 * weight_bytes + x_bytes) +
-                              (logits + x_bytes + 2 * 2 * weight_bytes));
-  CHECK(products.launches == 2 * 3);
-  CHECK(products.flops == cost.flops);
-  check_kernel(cost.kernels[1], nullptr, [&] {
-    for (int chunk = 0; chunk < 2; ++chunk) cuda::cross_entropy(p.args(), {});
-  });
+  for (const DType t : {DType::f32, DType::bf16}) {
+    INFO(name_of(t));
+    const auto size = double(size_of(t));
+    const CrossEntropyProblem p({"", kChunk, kV, kV}, t, t, simt::kDeviceMemory);
+    OneNode g;
+    const ValueId x = g.array({2 * kChunk, kD}, t), weight = g.array({kV, kD}, t);
+    const ValueId targets = g.array({2 * kChunk}, DType::i32);
+    const Cost cost =
+        g.cost(ops::kHeadLoss, HeadLossAttrs{.chunk = kChunk, .with_gradient = true}, {x, weight, targets},
+               {"d_x"}, {g.array({kLossSumFloats}, DType::f32), g.array({kV, kD}, DType::f32)});
+    REQUIRE(cost.kernels.size() == 2);
+    // Of both chunks: logits; the gradient times the weight, whose bytes are read again; the weight's gradient.
+    const double x_bytes = size * 2. * kChunk * kD, weight_bytes = size * kV * kD,
+                 logits = size * 2. * kChunk * kV, d_weight = 4. * kV * kD;
+    const KernelCost& products = cost.kernels[0];
+    CHECK(products.bytes == (x_bytes + 2 * weight_bytes + logits) + (logits + 2 * weight_bytes + x_bytes) +
+                                (logits + x_bytes + 2 * 2 * d_weight));
+    CHECK(products.launches == 2 * 3);
+    CHECK(products.flops == cost.flops);
+    CrossEntropy in_place = p.args();
+    in_place.d_logits = const_cast<void*>(in_place.logits);
+    check_kernel(cost.kernels[1], nullptr, [&] {
+      for (int chunk = 0; chunk < 2; ++chunk) cuda::cross_entropy(in_place, {});
+    });
+  }
 }
 
 namespace {

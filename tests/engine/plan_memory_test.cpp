@@ -1,5 +1,6 @@
 #include "engine/passes/plan_memory.h"
 
+#include <algorithm>
 #include <map>
 #include <random>
 
@@ -278,6 +279,39 @@ TEST_CASE("plan_memory: a GPU's plan depends on the graph alone, and has what it
     if (n.op != &ops::kAttentionBackward) continue;
     // Each of the two query heads' parts of dk and dv of the one key head, in fp32.
     CHECK(one.workspaces[i].bytes > 2 * 300 * 2 * 8 * sizeof(float));
+  }
+}
+
+// docs/performance.md, "The output layer", counts bytes and the loss's accuracy of both.
+TEST_CASE(
+    "plan_memory: a GPU takes 2,048 rows of bf16 logits in less memory than 768 of fp32 and a gradient "
+    "apart") {
+  constexpr int64_t kRows = 8192, kV = 49152, kD = 8;
+  for (const DType dtype : {DType::bf16, DType::f32}) {
+    Graph graph;
+    Builder b(graph);
+    const ValueId x = b.persistent("x", {kRows, kD}, dtype, Role::parameter);
+    const ValueId weight = b.persistent("weight", {kV, kD}, dtype, Role::parameter);
+    const ValueId targets = b.persistent("targets", {kRows}, DType::i32, Role::input);
+    const ValueId loss = b.persistent("loss", {kLossSumFloats}, DType::f32, Role::result);
+    b.head_loss(x, weight, targets, loss, {});
+    differentiate(graph);
+    const auto found = std::find_if(graph.nodes.begin(), graph.nodes.end(),
+                                    [](const Node& n) { return n.op == &ops::kHeadLoss; });
+    REQUIRE(found != graph.nodes.end());
+    const auto size = int64_t(size_of(dtype)), rows = 4096 / size;
+    INFO(name_of(dtype));
+    const size_t on_gpu = workspace_of(graph, *found, DeviceKind::cuda) - cuda::kMatMulWorkspace;
+    CHECK(on_gpu == size_t(rows * kV * size + rows * 4));
+    CHECK(on_gpu < 768 * kV * (4 + 2));
+    const std::vector<MatMulShape> products = products_of(graph, *found, DeviceKind::cuda);
+    REQUIRE(products.size() == size_t(3 * kRows / rows));
+    CHECK(products[0].M == rows);
+    CHECK(products[0].c == dtype);
+    // The CPU's cross-entropy takes fp32 logits.
+    CHECK(products_of(graph, *found, DeviceKind::cpu)[0].M == 768);
+    CHECK(products_of(graph, *found, DeviceKind::cpu)[0].c == DType::f32);
+    CHECK(workspace_of(graph, *found, DeviceKind::cpu) > size_t(768 * kV * (4 + size % 4)));
   }
 }
 
