@@ -23,7 +23,9 @@ inline constexpr size_t kFewestCalls = 5, kMostCalls = 1000;
 // Beyond what KernelBenches asks of it, Device has
 //   double seconds(call)             how long a call takes, once
 //   double typical(vector<double>)   the time that stands for several calls
-//   Prepared copy()                  a large copy
+//   kCopyBytes                       of a copy that no cache holds
+//   copy(from, to)                   starts one between two Buffers of so many bytes
+//   settle(Buffer)                   brings an array to where a kernel that has used it would have
 //   MatMulCase large_product(DType)  a large matrix product
 template <class Device>
 class DeviceBenches {
@@ -72,10 +74,14 @@ class DeviceBenches {
     }
     return Device::typical(seconds);
   }
+  // Of the memory that the kernels' arrays are in, as all that is compared with it.
   static double copy_roof() {
     static const double measured = [] {
-      const Prepared copy = Device::copy();
-      return copy.bytes / time_of(copy.call);
+      const Buffer from = workspace_buffer(Device::kCopyBytes, Device::memory()),
+                   to = workspace_buffer(Device::kCopyBytes, Device::memory());
+      Device::settle(from);
+      Device::settle(to);
+      return 2. * double(Device::kCopyBytes) / time_of([&] { Device::copy(from, to); });
     }();
     return measured;
   }

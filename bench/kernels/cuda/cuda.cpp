@@ -1,5 +1,6 @@
 // The CUDA device's half of bench_kernels. Calls are timed by events, each after a pass over more memory than
-// the L2 cache holds; arrays are managed memory, which is on the GPU after the first call.
+// the L2 cache holds. Arrays, those of the copy and the product that they are compared with too, are managed memory,
+// which is on the GPU after the first call.
 #include "kernels/common/cuda.h"
 
 #include "bench/kernels/cuda/read.h"
@@ -22,10 +23,6 @@ class DeviceArray {
 
   void fill(int byte) const {
     check_cuda(cudaMemsetAsync(data_, byte, bytes_, cudaStreamPerThread), "cudaMemsetAsync");
-  }
-  void copy_from(const DeviceArray& other) const {
-    check_cuda(cudaMemcpyAsync(data_, other.data_, bytes_, cudaMemcpyDeviceToDevice, cudaStreamPerThread),
-               "cudaMemcpyAsync");
   }
   void* data() const { return data_; }
   size_t bytes() const { return bytes_; }
@@ -114,11 +111,14 @@ struct CudaDevice {
     return *middle;
   }
 
-  static Prepared copy() {
-    constexpr size_t kBytes = size_t(1) << 30;
-    const auto from = std::make_shared<DeviceArray>(kBytes), to = std::make_shared<DeviceArray>(kBytes);
-    return {[from, to] { to->copy_from(*from); }, 2.0 * kBytes};
+  static constexpr size_t kCopyBytes = size_t(1) << 30;
+  static void copy(const Buffer& from, const Buffer& to) {
+    check_cuda(
+        cudaMemcpyAsync(to.data(), from.data(), kCopyBytes, cudaMemcpyDeviceToDevice, cudaStreamPerThread),
+        "cudaMemcpyAsync");
   }
+  // A copy reads managed memory where it is; a kernel has it moved to the GPU.
+  static void settle(const Buffer& b) { read_all(b.data(), size_t(b.size()) * size_of(b.dtype()), {}); }
   static constexpr MatMulCase large_product(DType dtype) {
     const int64_t n = dtype == DType::bf16 ? 8192 : 4096;
     return {"large", n, n, n, false, true};
