@@ -7,6 +7,7 @@
 #include "apps/train/trainer.h"
 #include "apps/train/training_graph.h"
 #include "engine/device/device.h"
+#include "engine/time/rates.h"
 #include "kernels/common/error.h"
 
 using namespace genesis;
@@ -32,10 +33,15 @@ void train(const Config& config) {
 
 int main(int argc, char** argv) {
   CLI::App app{"Trains a language model as a YAML file describes it.", "genesis_train"};
-  std::string path, help;
+  std::string path, help, card;
   bool plan = false, graph = false, print = false;
   app.add_option("config", path, "the run's YAML file; docs/config.md lists its fields");
   app.add_flag("--plan", plan, "print parameters, FLOPs and memory, and change nothing");
+  app.add_option(
+      "--gpu", card,
+      "with --plan: on this card, which need not be here, with the least time of a step and the best "
+      "micro-batch; one of " +
+          names_of_cards());
   app.add_flag("--print-graph", graph, "print the graph after each pass, and change nothing");
   app.add_flag("--print-config", print, "print every field's value, and change nothing");
   app.add_option("--help-config", help, "what every field means, as text or markdown")
@@ -50,12 +56,15 @@ int main(int argc, char** argv) {
       std::cout << (help == "markdown" ? config_markdown() : config_help());
       return;
     }
+    check(plan || card.empty(),
+          "--gpu says what --plan plans for: genesis_train CONFIG.yaml --plan --gpu CARD");
     check(!path.empty(), "which config? genesis_train CONFIG.yaml");
     const Config config = load_config(path, app.remaining());
     if (print) {
       std::cout << print_config(config);
     } else if (plan) {
-      std::cout << plan_report(config, make_cpu_device()->total_memory());
+      std::cout << (card.empty() ? plan_report(config, make_cpu_device()->total_memory())
+                                 : plan_report(config, card_named(card)));
     } else if (graph) {
       print_graph(config);
     } else {

@@ -148,7 +148,7 @@ void print_roofline(const std::string& card, const std::vector<std::string>& pat
   for (size_t i = 0; i < configs.size(); ++i) {
     fmt::print("{}\n{}\n", paths[i], bench::roofline(configs[i], card_named(card)));
   }
-  fmt::print("tokens/s at most\n{}", bench::roofline_of_cards(configs));
+  fmt::print("tokens/s at most, and the micro-batch\n{}", bench::roofline_of_cards(configs));
 }
 
 }  // namespace

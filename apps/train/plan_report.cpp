@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "apps/device.h"
+#include "apps/train/micro_batches.h"
+#include "apps/train/time_report.h"
 #include "apps/train/training_graph.h"
 #include "engine/ops/op.h"
 #include "engine/passes/plan_memory.h"
@@ -72,8 +75,8 @@ struct ArenaUse {
   size_t workspace = 0;  // the largest of one node, part of it
 };
 
-ArenaUse arena_of(const Graph& graph) {
-  const MemoryPlan plan = plan_memory(graph, DeviceKind::cpu);
+ArenaUse arena_of(const Graph& graph, DeviceKind device) {
+  const MemoryPlan plan = plan_memory(graph, device);
   ArenaUse use{plan.bytes, 0};
   for (const Placement& p : plan.workspaces) use.workspace = std::max(use.workspace, p.bytes);
   return use;
@@ -98,23 +101,39 @@ Planned plan(const Config& config, const Target& target) {
   }
 }
 
-std::string memory(const Config& config, const Target& target, const Planned& planned) {
+// What a plan is for: the target, and where its memory comes from, in words.
+struct Place {
+  Target target;
+  std::string memory;
+};
+
+Place place_on(const Config& config, Target target, size_t device_memory, const std::string& device) {
+  target.memory = memory_limit(config, device_memory);
+  return {target, config.train.memory_budget > 0
+                      ? "train.memory_budget"
+                      : fmt::format("nine tenths of {}'s {}", device, format_bytes(double(device_memory)))};
+}
+
+std::string memory(const Config& config, const Place& place, const Planned& planned) {
+  const Target& target = place.target;
   const Graph& graph = planned.training.graph;
   const auto bytes = [](size_t n) { return format_bytes(double(n)); };
   std::string s = "memory\n";
+  s += row("planned for", bytes(target.memory), place.memory);
   s += row("parameters", bytes(bytes_of(graph, Role::parameter)), name_of(target.dtype));
   s += row("fp32 masters", bytes(bytes_of(graph, Role::master)));
   s += row("gradients", bytes(bytes_of(graph, Role::gradient)));
   s += row("optimizer", bytes(bytes_of(graph, Role::moment)));
-  const ArenaUse arena = arena_of(graph);
+  const ArenaUse arena = arena_of(graph, target.device);
   for (const auto choice :
        {Config::Recompute::none, Config::Recompute::block, Config::Recompute::automatic}) {
     Config other = config;
     other.train.recompute = choice;
     std::string figure;
     try {
-      figure = bytes(choice == planned.recompute ? arena.bytes
-                                                 : arena_of(build_training_graph(other, target).graph).bytes);
+      figure = bytes(choice == planned.recompute
+                         ? arena.bytes
+                         : arena_of(build_training_graph(other, target).graph, target.device).bytes);
     } catch (const Error&) {
       figure = "over the budget";
     }
@@ -131,26 +150,61 @@ std::string memory(const Config& config, const Target& target, const Planned& pl
   return s;
 }
 
-}  // namespace
-
-std::string plan_report(const Config& config, size_t device_memory) {
-  const DType dtype = compute_type(config.device);
-  const Target target{dtype, DeviceKind::cpu, memory_limit(config, device_memory)};
-  const Planned planned = plan(config, target);
+std::string report(const Config& config, const Place& place, const Planned& planned) {
   const TrainingGraph& training = planned.training;
   const auto runs = executions(config.model, trained_recurrence(config.model)).size();
   std::string s = fmt::format("{} stored layers, {} executions\n", config.model.layers, runs);
   s += parameter_rows(config.model);
   s += arithmetic(config, training.graph);
-  s += memory(config, target, planned);
+  s += memory(config, place, planned);
   s += "recompute\n";
   s += row("values kept", exact(int64_t(training.recompute.kept.size())));
   s += row("values recomputed", exact(int64_t(training.recompute.recomputed.size())));
   s += "checkpoint\n";
-  const size_t trained = bytes_of(training.graph, dtype == DType::f32 ? Role::parameter : Role::master);
+  const Role trained_role = place.target.dtype == DType::f32 ? Role::parameter : Role::master;
+  const size_t trained = bytes_of(training.graph, trained_role);
   s += row("size", format_bytes(double(trained + bytes_of(training.graph, Role::moment))));
   if (!planned.refusal.empty()) s += "does not fit: " + planned.refusal + "\n";
   return s;
+}
+
+std::string micro_batch_rows(const Config& config, const std::vector<MicroBatch>& tried) {
+  const MicroBatch* best = best_of(tried);
+  std::string s =
+      fmt::format("{:<28}{:>12}{:>22}{:>12}\n", "micro-batch", "peak", "recompute, FLOPs", "tokens/s");
+  for (const MicroBatch& m : tried) {
+    const std::string peak = m.peak == 0 ? "" : format_bytes(double(m.peak));
+    const bool own = m.size == config.train.micro_batch;
+    std::string line = fmt::format("  {:<26}{:>12}", m.size, peak);
+    line += m.fits ? fmt::format("{:>22}{:>12.0f}", format_count(m.again), m.tokens_per_second)
+                   : fmt::format("{:>34}", "does not fit");
+    s += fmt::format("{}{}{}\n", line, own ? "   <- this config" : "", &m == best ? "   <- best" : "");
+  }
+  return s;
+}
+
+}  // namespace
+
+std::string plan_report(const Config& config, size_t device_memory) {
+  Place place = place_on(config, {.dtype = compute_type(config.device)}, device_memory, "this machine");
+  if (config.device.kind == Config::DeviceKind::cuda) place.memory += "; for a GPU's: --gpu CARD";
+  return report(config, place, plan(config, place.target));
+}
+
+std::string plan_report(const Config& config, const Card& card) {
+  const bool f32 = config.device.dtype == Config::Precision::f32;
+  const Place place = place_on(
+      config, {.dtype = f32 ? DType::f32 : DType::bf16, .device = DeviceKind::cuda, .rates = &card.rates},
+      size_t(card.memory), std::string("one ") + card.product);
+  const Planned planned = plan(config, place.target);
+  const std::vector<MicroBatch> tried = try_micro_batches(config, place.target);
+  const std::string s = report(config, place, planned) + micro_batch_rows(config, tried);
+  const auto own = std::find_if(tried.begin(), tried.end(),
+                                [&](const MicroBatch& m) { return m.size == config.train.micro_batch; });
+  if (!own->fits) return s;
+  const auto tokens = double(config.train.batch_size * config.data.sequence_length);
+  const auto micro_steps = double(config.train.batch_size / config.train.micro_batch);
+  return s + time_report(time_of(planned.training.graph, micro_steps, card.rates), card, tokens);
 }
 
 }  // namespace genesis

@@ -3,13 +3,18 @@
 
 #include <string>
 
+#include "engine/time/rates.h"
 #include "io/config.h"
 
 namespace genesis {
 
-// Parameters by group, FLOPs a token, tokens a step, memory by use and by choice of recomputation, checkpoint
-// size. Allocates nothing of the model. `device_memory` in bytes stands behind recompute: auto without a
+// Parameters by group, FLOPs a token, tokens a step, memory by use and by choice of recomputation, checkpoint size, on
+// this machine's CPU. Allocates nothing of the model. `device_memory` in bytes stands behind recompute: auto without a
 // budget.
 std::string plan_report(const Config& config, size_t device_memory);
+
+// The same on a card that need not be here, with its memory, the least time of a step, and which micro-batch takes the
+// least.
+std::string plan_report(const Config& config, const Card& card);
 
 }  // namespace genesis

@@ -4,30 +4,28 @@
 
 #include <filesystem>
 
+#include "apps/train/micro_batches.h"
 #include "apps/train/time_report.h"
 #include "apps/train/training_graph.h"
-#include "kernels/common/error.h"
 
 namespace genesis::bench {
 namespace {
 
-struct Step {
-  GraphTime time;
-  double tokens = 0;
-};
-
-Step step_on(const Config& config, const Card& card) {
-  const Target target{DType::bf16, DeviceKind::cuda, memory_limit(config, size_t(card.memory)), &card.rates};
-  const Graph graph = build_training_graph(config, target).graph;
-  return {time_of(graph, double(config.train.batch_size / config.train.micro_batch), card.rates),
-          double(config.train.batch_size * config.data.sequence_length)};
+Target target_on(const Config& config, const Card& card) {
+  return {DType::bf16, DeviceKind::cuda, memory_limit(config, size_t(card.memory)), &card.rates};
 }
 
 }  // namespace
 
 std::string roofline(const Config& config, const Card& card) {
-  const Step step = step_on(config, card);
-  return time_report(step.time, card, step.tokens);
+  const Target target = target_on(config, card);
+  const std::vector<MicroBatch> tried = try_micro_batches(config, target);
+  const MicroBatch* best = best_of(tried);
+  if (!best) return fmt::format("does not fit one {}\n", card.product);
+  const GraphTime time = time_of(build_training_graph(with_micro_batch(config, best->size), target).graph,
+                                 double(config.train.batch_size / best->size), card.rates);
+  return fmt::format("micro-batch {}, the best\n{}", best->size,
+                     time_report(time, card, double(config.train.batch_size * config.data.sequence_length)));
 }
 
 std::string roofline_of_cards(std::span<const Config> configs) {
@@ -39,13 +37,10 @@ std::string roofline_of_cards(std::span<const Config> configs) {
     s += fmt::format("{:<12}{:>9.0f}{:>10.0f}{:>10.0f}", card.product, card.rates.bytes / 1e9,
                      card.rates.library / 1e12, card.rates.mma / 1e12);
     for (const Config& c : configs) {
-      std::string figure;
-      try {
-        const Step step = step_on(c, card);
-        figure = fmt::format("{:.0f}", step.tokens / step.time.total.seconds);
-      } catch (const Error&) {
-        figure = "does not fit";
-      }
+      const std::vector<MicroBatch> tried = try_micro_batches(c, target_on(c, card));
+      const MicroBatch* best = best_of(tried);
+      const std::string figure =
+          best ? fmt::format("{:.0f} ({})", best->tokens_per_second, best->size) : "does not fit";
       s += fmt::format("{:>20}", figure);
     }
     s += "\n";

@@ -9,10 +9,10 @@
 
 namespace genesis::bench {
 
-// Each kernel of a step on one card, a layer, and tokens/s.
+// Each kernel of a step on one card, a layer, and tokens/s, at the micro-batch that takes the least time.
 std::string roofline(const Config& config, const Card& card);
 
-// Tokens/s of a config on every card, a row each.
+// Tokens/s of each config on every card, a row each, and at which micro-batch.
 std::string roofline_of_cards(std::span<const Config> configs);
 
 }  // namespace genesis::bench

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <sstream>
 
+#include "apps/train/micro_batches.h"
 #include "io/config.h"
 #include "tests/apps/shell.h"
 #include "tests/io/small_tokenizer.h"
@@ -102,6 +103,57 @@ TEST_CASE("genesis_train --plan prints the plan of what does not fit, and by how
   CHECK(lacks(plan("--model.hidden_size=8192 --model.heads=128 --model.kv_heads=128 "
                    "--model.layers=64 --model.ffn_size=1000000"),
               "TiB too much") == "");
+}
+
+TEST_CASE("genesis_train --plan --gpu plans for the card's memory and time, and finds the best micro-batch") {
+  const Shell shell("genesis_train");
+  const std::string config = kConfigs + "genesis_1b.yaml ";
+  const Outcome plan = shell.run("--plan --gpu rtx4090 " + config);
+  CHECK(plan.code == 0);
+  CHECK(lacks(plan.out,
+              "planned for                             21.6 GiB   nine tenths of one RTX 4090's 24.0 GiB") ==
+        "");
+  for (const char* part : {"RTX 4090 (sm_89): 911 GB/s", "attention_backward, dk dv",
+                           "head_loss, cross-entropy", "tokens/s; not in it:"}) {
+    CHECK(lacks(plan.out, part) == "");
+  }
+  // Nothing is multiplied again at 2 sequences, which takes the least time.
+  const auto speed = [&](const std::string& mark) {
+    const size_t at = plan.out.find(mark);
+    REQUIRE(at != std::string::npos);
+    return std::stod(plan.out.substr(plan.out.rfind(' ', at - 4)));
+  };
+  CHECK(speed("   <- best") > 1.05 * speed("   <- this config\n  8"));
+  CHECK(lacks(shell.run("--plan --gpu rtx4090 " + config + "--train.micro_batch=2").out,
+              "<- this config   <- best") == "");
+  // A card with more memory recomputes nothing; a budget of the config's own is kept to.
+  CHECK(lacks(shell.run("--plan --gpu h200 " + config).out,
+              "values recomputed                              0") == "");
+  CHECK(lacks(shell.run("--plan --gpu h200 --train.memory_budget=30GiB " + config).out,
+              "30.0 GiB   train.memory_budget") == "");
+  // Without a card it is this machine's memory.
+  CHECK(lacks(shell.run("--plan " + kConfigs + "quickstart.yaml").out, "nine tenths of this machine's ") ==
+        "");
+  CHECK(lacks(shell.run("--plan " + config).out, "; for a GPU's: --gpu CARD") == "");
+
+  const std::string none = shell.run("--plan --gpu rtx4090 " + config + "--model.layers=128").out;
+  CHECK(lacks(none, ": DOES NOT FIT, ") == "");
+  CHECK(!has(none, "<- best"));
+  CHECK(!has(none, "not in it"));
+  CHECK(lacks(shell.run("--plan --gpu gtx1080 " + config).err, "there are rtx4090 (RTX 4090)") == "");
+  CHECK(lacks(shell.run("--gpu rtx4090 " + config).err, "--gpu says what --plan plans for") == "");
+}
+
+TEST_CASE("the best micro-batch is the largest of those that are nearly the fastest and fit") {
+  std::vector<MicroBatch> tried = {{.size = 1, .fits = true, .tokens_per_second = 1000},
+                                   {.size = 2, .fits = true, .tokens_per_second = 995},
+                                   {.size = 4, .fits = true, .tokens_per_second = 900},
+                                   {.size = 8, .fits = false, .tokens_per_second = 2000}};
+  CHECK(best_of(tried)->size == 2);
+  tried[1].tokens_per_second = 980;
+  CHECK(best_of(tried)->size == 1);
+  for (MicroBatch& m : tried) m.fits = false;
+  CHECK(best_of(tried) == nullptr);
 }
 
 TEST_CASE("genesis_train documents and prints its config, and the page in docs is that document") {
