@@ -21,8 +21,7 @@ MicroBatch try_size(const Config& config, const Target& target) {
   tried.peak = persistent_bytes(training.graph) + plan_memory(training.graph, target.device).bytes;
   tried.fits = tried.peak <= target.memory;
   tried.again = training.recompute.flops / double(size * config.data.sequence_length);
-  const GraphTime time =
-      time_of(training.graph, double(config.train.batch_size / size), *target.rates);
+  const GraphTime time = time_of(training.graph, double(config.train.batch_size / size), *target.rates);
   tried.tokens_per_second =
       double(config.train.batch_size * config.data.sequence_length) / time.total.seconds;
   return tried;

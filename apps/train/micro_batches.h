@@ -8,10 +8,10 @@
 namespace genesis {
 
 struct MicroBatch {
-  int64_t size = 0;     // sequences
-  size_t peak = 0;      // bytes in all, with the config's recomputation; 0: no plan fits
-  bool fits = false;    // the target's memory
-  double again = 0;     // FLOPs that are computed again, a token
+  int64_t size = 0;              // sequences
+  size_t peak = 0;               // bytes in all, with the config's recomputation; 0: no plan fits
+  bool fits = false;             // the target's memory
+  double again = 0;              // FLOPs that are computed again, a token
   double tokens_per_second = 0;  // at most, by the model of time (engine/time) at the target's rates
 };
 
