@@ -2,19 +2,15 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <filesystem>
 
 #include "apps/generate/generator.h"
 #include "apps/integer_in.h"
 #include "apps/main.h"
-#include "io/checkpoint.h"
-#include "io/run_dir.h"
+#include "apps/open_model.h"
 #include "io/sampler.h"
 #include "io/tokenizer.h"
 #include "io/utf8.h"
 #include "kernels/common/error.h"
-#include "model/decoder.h"
-#include "model/executions.h"
 
 using namespace genesis;
 
@@ -28,36 +24,18 @@ struct Options {
   bool ignore_end = false;
 };
 
-Tokenizer open_tokenizer(const Options& o, const std::string& checkpoint, const TrainState& state) {
-  const std::string kept = kept_tokenizer(checkpoint + "/../..");
-  check(!o.tokenizer.empty() || std::filesystem::exists(kept),
-        "the run has no tokenizer of its own (" + kept + "): name one with --tokenizer");
-  const std::string path = o.tokenizer.empty() ? kept : o.tokenizer;
-  Tokenizer tokenizer(path);
-  check(state.tokenizer_hash.empty() || tokenizer.hash() == state.tokenizer_hash,
-        fmt::format(
-            "{} has hash {}, but the model was trained with the tokenizer of hash {}: name that one with "
-            "--tokenizer",
-            path, tokenizer.hash(), state.tokenizer_hash));
-  return tokenizer;
-}
-
 void generate(const Options& o) {
   const size_t valid = utf8_valid_prefix(o.prompt);
   check(valid == o.prompt.size(), fmt::format("--prompt: is not UTF-8 at byte {}: convert it first", valid));
   const auto warn = [](const std::string& line) { std::cerr << "genesis_generate: " << line << "\n"; };
-  const std::string checkpoint = find_checkpoint(o.run, warn);
-  const TrainState state = read_checkpoint_state(checkpoint);
-  const Config config = parse_config(state.config, checkpoint + ": config");
-  check(o.recurrence == 0 || config.model.recurrence.core > 0,
-        "--recurrence is for recurrent models, and this one is dense");
-  const int64_t recurrence = o.recurrence > 0 ? o.recurrence : trained_recurrence(config.model);
-  const Tokenizer tokenizer = open_tokenizer(o, checkpoint, state);
+  const ModelSource model = open_model(o.run, warn);
+  const int64_t recurrence = recurrence_of(model.config.model, o.recurrence);
+  const Tokenizer tokenizer = open_tokenizer(model, o.tokenizer);
 
   // A document begins after an end-of-document token, as in training.
   std::vector<int32_t> ids = tokenizer.encode(o.prompt);
   ids.insert(ids.begin(), tokenizer.eod());
-  Generator generator(config, checkpoint, int64_t(ids.size()) + o.tokens, recurrence);
+  Generator generator(model.config, model.checkpoint, int64_t(ids.size()) + o.tokens, recurrence);
   Sampler sampler(o.sampling);
   StreamDecoder decoder(tokenizer);
 

@@ -76,6 +76,13 @@ AttentionAttrs attention_attrs(const Config::Model& m, int64_t B, int64_t T, boo
   return {int(B), int(T), int(m.heads), int(m.kv_heads), int(m.head_size), document_mask};
 }
 
+// The logits of n rows, as a result.
+void append_head(Builder& b, ValueId x, const Weights& w, int64_t n) {
+  const NodeId head = b.append(ops::kMatMul, MatMulAttrs{.transpose_b = true, .f32_out = true}, {x, w.head},
+                               {for_count(kLogits, n)});
+  b.graph().value(b.graph().nodes[size_t(head)].out[0]).role = Role::result;
+}
+
 }  // namespace
 
 Graph build_loss_graph(const Config::Model& m, const BatchShape& batch, DType dtype, int64_t recurrence) {
@@ -118,10 +125,33 @@ Graph build_generation_graph(const Config::Model& m, int64_t n, int64_t T_max, D
       return builder.attention_cached("attn.mix", qkv, first, k, v, attrs);
     };
   };
-  const ValueId x = decoder(b, m, w, recurrence, tokens, positions, attend);
-  const NodeId head = b.append(ops::kMatMul, MatMulAttrs{.transpose_b = true, .f32_out = true}, {x, w.head},
-                               {for_count(kLogits, n)});
-  graph.value(graph.nodes[size_t(head)].out[0]).role = Role::result;
+  append_head(b, decoder(b, m, w, recurrence, tokens, positions, attend), w, n);
+  verify(graph);
+  return graph;
+}
+
+Graph build_hidden_graph(const Config::Model& m, int64_t B, int64_t T, DType dtype, int64_t recurrence) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId tokens = b.persistent(kTokens, {B * T}, DType::i32, Role::input);
+  const ValueId positions = b.persistent(kPositions, {B * T}, DType::i32, Role::input);
+  const Weights w = declare_weights(b, m, dtype);
+  const AttentionAttrs attrs = attention_attrs(m, B, T, true);
+  const Attend attend = [&](Builder& builder, ValueId qkv) {
+    return builder.attention("attn.mix", qkv, positions, attrs);
+  };
+  const ValueId x = decoder(b, m, w, recurrence, tokens, positions, [&](int) { return attend; });
+  graph.value(x).name = kHidden;
+  graph.value(x).role = Role::result;
+  verify(graph);
+  return graph;
+}
+
+Graph build_head_graph(const Config::Model& m, int64_t n, DType dtype) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId rows = b.persistent(for_count(kHeadRows, n), {n, m.hidden_size}, dtype, Role::input);
+  append_head(b, rows, declare_weights(b, m, dtype), n);
   verify(graph);
   return graph;
 }

@@ -17,6 +17,8 @@ constexpr const char* kPositions = "positions";          // i32 [B T], from the 
 constexpr const char* kLossAndCount = "loss_and_count";  // a LossSum: of cross-entropies, of valid targets
 constexpr const char* kFirst = "first";                  // i32 [1]: tokens already in the cache
 constexpr const char* kLogits = "logits";                // f32 [n, V]
+constexpr const char* kHidden = "hidden";                // [B T, D] in the model's type: what the head reads
+constexpr const char* kHeadRows = "head_rows";           // [n, D] of the same
 // Generation has graphs for several n in one storage: "tokens.64", "positions.64", "logits.64".
 std::string for_count(const char* name, int64_t n);
 
@@ -33,5 +35,10 @@ Graph build_loss_graph(const Config::Model& model, const BatchShape& batch, DTyp
 // execution.
 Graph build_generation_graph(const Config::Model& model, int64_t n, int64_t T_max, DType dtype,
                              int64_t recurrence);
+
+// For the log-probabilities of given tokens: the model up to its head, with a document mask, and the head on n of
+// its rows, so that logits exist for few rows at a time and for those alone that are asked for.
+Graph build_hidden_graph(const Config::Model& model, int64_t B, int64_t T, DType dtype, int64_t recurrence);
+Graph build_head_graph(const Config::Model& model, int64_t n, DType dtype);
 
 }  // namespace genesis

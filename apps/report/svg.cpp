@@ -31,7 +31,7 @@ Range values_in(const Panel& panel) {
   for (const Curve& c : panel.curves) {
     for (const CurvePoint& p : c.points) {
       if (c.kind == Curve::Kind::measured)
-        measured = {std::min(measured.low, p.value), std::max(measured.high, p.value)};
+        measured = {std::min(measured.low, p.low), std::max(measured.high, p.high)};
       all.push_back(p.value);
     }
   }
@@ -137,6 +137,11 @@ std::string draw_curve(const Curve& curve, const Axes& axes) {
   for (const CurvePoint& p : curve.points) line.emplace_back(axes.x(double(p.step)), axes.y(p.value));
   if (curve.kind == Curve::Kind::measured) {
     std::string out = polyline(line, fmt::format("class=\"{} line\" stroke-dasharray=\"4 3\"", color));
+    for (const CurvePoint& p : curve.points) {  // what it may be off by
+      if (p.low == p.high) continue;
+      out += fmt::format("<path class=\"{} line\" d=\"M{:.1f} {:.1f}V{:.1f}\"/>\n", color,
+                         axes.x(double(p.step)), axes.y(p.low), axes.y(p.high));
+    }
     for (const auto& [x, y] : line) {
       out += fmt::format("<circle class=\"{} dot\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\"/>\n", color, x, y);
     }
@@ -160,7 +165,7 @@ std::string draw_key(const Panel& panel, Box box) {
   double x = box.x + box.width;
   for (auto c = panel.curves.rbegin(); c != panel.curves.rend(); ++c) {
     out += fmt::format("<text class=\"c{} name\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n",
-                       c->color % kColors, x, box.y - 10, c->name);
+                       c->color % kColors, x, box.y - 10, escape_html(c->name));
     x -= 7. * double(c->name.size()) + 10;
   }
   return out;

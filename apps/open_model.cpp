@@ -1,0 +1,41 @@
+#include "apps/open_model.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "io/run_dir.h"
+#include "kernels/common/error.h"
+#include "model/executions.h"
+
+namespace genesis {
+
+ModelSource open_model(const std::string& path, const Warn& warn) {
+  ModelSource model;
+  model.checkpoint = find_checkpoint(path, warn);
+  model.state = read_checkpoint_state(model.checkpoint);
+  model.config = parse_config(model.state.config, model.checkpoint + ": config");
+  return model;
+}
+
+Tokenizer open_tokenizer(const ModelSource& model, const std::string& path) {
+  const std::string kept = kept_tokenizer(model.checkpoint + "/../..");
+  check(!path.empty() || std::filesystem::exists(kept),
+        "the run has no tokenizer of its own (" + kept + "): name one with --tokenizer");
+  Tokenizer tokenizer(path.empty() ? kept : path);
+  const std::string& trained_with = model.state.tokenizer_hash;
+  check(trained_with.empty() || tokenizer.hash() == trained_with,
+        fmt::format(
+            "{} has hash {}, but the model was trained with the tokenizer of hash {}: name that one with "
+            "--tokenizer",
+            tokenizer.path().string(), tokenizer.hash(), trained_with));
+  return tokenizer;
+}
+
+int64_t recurrence_of(const Config::Model& model, int64_t asked) {
+  check(asked == 0 || model.recurrence.core > 0,
+        "--recurrence is for recurrent models, and this one is dense");
+  return asked > 0 ? asked : trained_recurrence(model);
+}
+
+}  // namespace genesis
