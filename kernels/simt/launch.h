@@ -34,9 +34,10 @@ struct Launch {
 // Throws genesis::Error for a grid or a block that no GPU takes.
 void check_launch(const Launch& l);
 
-// Runs kernel(args...) by every thread. On a GPU it is queued on the stream; on the host it has run when
-// launch returns, inside the open simt::Session. Throws genesis::Error if the launch is refused, and on the
-// host also for what the session found wrong in the kernel.
+// Runs kernel(args...) by every thread. On a GPU it is queued on the stream. On the host it has run when launch
+// returns, inside the open simt::Session; or whoever takes launches (host/queue.h) gets it with its arguments by
+// value and runs it later. Throws genesis::Error if the launch is refused, and where it has run also for what the
+// session found wrong in the kernel.
 template <class... P>
 void launch(void (*kernel)(P...), const Launch& l, std::type_identity_t<P>... args) {
   if (l.grid.x == 0 || l.grid.y == 0 || l.grid.z == 0) return;
@@ -54,13 +55,13 @@ void launch(void (*kernel)(P...), const Launch& l, std::type_identity_t<P>... ar
   config.stream = cuda_stream(l.stream);
   check_cuda(cudaLaunchKernelEx(&config, kernel, args...), "launch of", l.name);
 #else
-  const auto body = [&] { kernel(args...); };
-  host::run({l.name,
-             reinterpret_cast<const void*>(kernel),
-             {l.grid.x, l.grid.y, l.grid.z},
-             l.block,
-             l.shared_bytes},
-            {&body, [](const void* b) { (*static_cast<const decltype(body)*>(b))(); }});
+  host::launch({{l.name,
+                 reinterpret_cast<const void*>(kernel),
+                 {l.grid.x, l.grid.y, l.grid.z},
+                 l.block,
+                 l.shared_bytes},
+                [kernel, ... held = args] { kernel(held...); }},
+               l.stream);
 #endif
 }
 

@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 
+#include "kernels/common/stream.h"
 #include "kernels/simt/site.h"
 
 namespace genesis::simt::host {
@@ -28,15 +30,16 @@ struct LaunchShape {
   size_t shared_bytes;
 };
 
-struct Body {  // what every thread calls
-  const void* data;
-  void (*call)(const void* data);
+// A kernel with its arguments, by value.
+struct Launched {
+  LaunchShape shape;
+  std::function<void()> body;  // what every thread calls
 };
 
 inline int lane() { return int(threadIdx.x % 32); }
 
-// Runs the blocks of a launch inside the open session.
-void run(const LaunchShape& shape, const Body& body);
+// Runs the blocks inside the open session, or gives the launch to whoever takes launches (queue.h).
+void launch(Launched launched, Stream stream);
 
 enum class Kind : uint8_t { load, store, copy, matrix };
 

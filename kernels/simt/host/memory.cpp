@@ -57,9 +57,15 @@ void GlobalMemory::release(void* address) noexcept {
 }
 
 void GlobalMemory::protect(bool readable) {
-  if (readable == open_ || used_ == 0) return;
+  if (readable == open_ || used_ == 0 || kept_closed_) return;
   check(mprotect(base_, used_, readable ? PROT_READ | PROT_WRITE : PROT_NONE) == 0, "simt: mprotect failed");
   open_ = readable;
+}
+
+void GlobalMemory::keep_closed() {
+  if (kept_closed_) return;
+  check(mprotect(base_, kFileBytes, PROT_NONE) == 0, "simt: mprotect failed");
+  kept_closed_ = true;
 }
 
 const Allocation* GlobalMemory::before(uintptr_t address) const {

@@ -27,6 +27,8 @@ class GlobalMemory {
   void release(void* address) noexcept;
   void close() { protect(false); }
   void open() { protect(true); }
+  // From now on the host may never touch it: device memory that is not managed.
+  void keep_closed();
 
   // The allocation that holds this address, or null; the last one that starts before it, or null. Not to be
   // called while another thread allocates.
@@ -44,7 +46,7 @@ class GlobalMemory {
   unsigned char* view_ = nullptr;
   size_t used_ = 0;  // bytes of the file
   int count_ = 0;
-  bool open_ = true;
+  bool open_ = true, kept_closed_ = false;
   std::vector<Allocation> allocations_;  // by address
 };
 

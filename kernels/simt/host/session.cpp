@@ -10,6 +10,7 @@
 
 #include "kernels/common/error.h"
 #include "kernels/common/parallel.h"
+#include "kernels/simt/host/queue.h"
 #include "kernels/simt/host/worker.h"
 
 namespace genesis::simt {
@@ -17,6 +18,7 @@ namespace host {
 namespace {
 
 Session* open_session = nullptr;
+LaunchTaker launch_taker = nullptr;
 
 // The host thread's own; kept from launch to launch for its stacks.
 Worker& worker() {
@@ -34,7 +36,15 @@ std::vector<int64_t> block_order(int64_t blocks, const SessionOptions& o) {
 
 }  // namespace
 
-void run(const LaunchShape& shape, const Body& body) {
+void give_launches_to(LaunchTaker taker) { launch_taker = taker; }
+
+void launch(Launched launched, Stream stream) {
+  if (launch_taker) return launch_taker(std::move(launched), stream);
+  run(launched);
+}
+
+void run(const Launched& launched) {
+  const LaunchShape& shape = launched.shape;
   check(open_session != nullptr,
         "kernel " + std::string(shape.name) + " was launched with no simt::Session open");
   const SessionOptions& options = open_session->options();
@@ -57,7 +67,7 @@ void run(const LaunchShape& shape, const Body& body) {
   global_memory().close();
   parallel_for(std::min<int64_t>(options.workers, int64_t(order.size())), [&](int64_t) {
     Worker& w = worker();
-    w.begin(options, shape, body);
+    w.begin(options, launched);
     for (size_t i = taken++; i < order.size(); i = taken++) {
       try {
         w.run_block(order[i]);

@@ -13,16 +13,16 @@ std::string place(Site site) { return std::string(site.file_name()) + ":" + std:
 
 }  // namespace
 
-void Worker::begin(const SessionOptions& options, const LaunchShape& shape, const Body& body) {
+void Worker::begin(const SessionOptions& options, const Launched& launched) {
   options_ = options;
-  shape_ = shape;
-  body_ = body;
+  shape_ = launched.shape;
+  body_ = &launched.body;
   counters_ = {};
   sites_ = {};
   mma_ = barriers_ = 0;
   last_allocation_ = nullptr;
-  threads_.resize(size_t(shape.block));
-  warps_.assign(size_t(shape.block) / 32, {});
+  threads_.resize(size_t(shape_.block));
+  warps_.assign(size_t(shape_.block) / 32, {});
   ready_.resize(threads_.size());
   order_.resize(threads_.size());
 }
@@ -73,7 +73,7 @@ void Worker::enter(void* worker) {
   Worker& w = *static_cast<Worker*>(worker);
   for (;;) {
     try {
-      w.body_.call(w.body_.data);
+      (*w.body_)();
     } catch (...) {
       w.error_ = std::current_exception();
     }

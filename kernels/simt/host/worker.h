@@ -60,7 +60,7 @@ class Worker {
   Worker() = default;
 
   // Prepares for a launch's blocks.
-  void begin(const SessionOptions& options, const LaunchShape& shape, const Body& body);
+  void begin(const SessionOptions& options, const Launched& launched);  // which outlives them
   // Throws genesis::Error for what is wrong in the kernel.
   void run_block(int64_t block);
   // What was counted since begin.
@@ -101,7 +101,7 @@ class Worker {
 
   SessionOptions options_;
   LaunchShape shape_{};
-  Body body_{};
+  const std::function<void()>* body_ = nullptr;
   Stacks stacks_;
   SharedMemory shared_;
   SiteTable sites_;
