@@ -14,6 +14,9 @@ namespace genesis {
 struct Config {
   enum class Recompute { none, block, automatic };
   enum class ScheduleKind { cosine, wsd, constant };
+  enum class OptimKind { adamw, muon };
+  enum class MuonScale { adamw, spectral };
+  enum class MuonCoefficients { polar_express, jordan };
   enum class OnResume { refuse, extend, restart };
   enum class DeviceKind { automatic, cpu, cuda };
   enum class Precision { automatic, f32, bf16 };
@@ -73,11 +76,17 @@ struct Config {
   };
 
   struct Optim {
+    OptimKind kind = OptimKind::adamw;
     double lr = 0.0;
     double beta1 = 0.9, beta2 = 0.95;
     double eps = 1e-8;
     double weight_decay = 0.1;
     double clip_norm = 1.0;  // 0: no clipping
+    // Of muon alone.
+    double matrix_lr = 0.0;  // 0: lr
+    double momentum = 0.95;
+    MuonScale muon_scale = MuonScale::adamw;
+    MuonCoefficients muon_coefficients = MuonCoefficients::polar_express;
     bool operator==(const Optim&) const = default;
   };
 
@@ -135,6 +144,9 @@ struct Config {
 std::string_view name_of(Config::Recompute choice);
 std::string_view name_of(Config::ScheduleKind choice);
 std::string_view name_of(Config::OnResume choice);
+std::string_view name_of(Config::OptimKind choice);
+std::string_view name_of(Config::MuonScale choice);
+std::string_view name_of(Config::MuonCoefficients choice);
 std::string_view name_of(Config::DeviceKind choice);
 std::string_view name_of(Config::Precision choice);
 
@@ -151,7 +163,7 @@ Config parse_config(std::string_view text, const std::string& name,
 std::string print_config(const Config& config);
 
 // What keeps a run that `held` began from going on with `wanted`: differences in the model, in the data that
-// it is trained on, in batch size or seed. Empty if there are none; other fields may change.
+// it is trained on, in batch size, seed or optimizer. Empty if there are none; other fields may change.
 std::string config_differences(const Config& held, const Config& wanted);
 
 // Which of these fields ("train.steps") differ, and how. Empty if none does.

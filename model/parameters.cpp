@@ -64,6 +64,13 @@ std::vector<Parameter> parameters(const Config::Model& m) {
   return all;
 }
 
+std::vector<int64_t> layer_matrices(const Parameter& p) {
+  std::vector<int64_t> rows;
+  if (p.group != Group::attention && p.group != Group::feed_forward) return rows;
+  for (const OutsideTensor& part : p.outside) rows.push_back(part.rows);
+  return rows;
+}
+
 int64_t parameter_count(const Config::Model& m) {
   int64_t count = 0;
   for (const Parameter& p : parameters(m)) count += p.shape.elements();

@@ -28,6 +28,10 @@ struct Parameter {
   std::vector<OutsideTensor> outside;  // in the order of their rows, which are all of the parameter's
 };
 
+// Rows of the matrices that a layer's weight is made of, one below the other: of queries, keys and values, of gate
+// and up, or of itself. Empty for what is no layer's matrix.
+std::vector<int64_t> layer_matrices(const Parameter& parameter);
+
 // By name (linear weights are [out, in], as in the checkpoint), in the order of the graph's values:
 //   embed.weight [V, D]; for each stored layer i
 //   layers.i.attn_norm.weight [D]       layers.i.attn.qkv.weight [(H + 2 KV) K, D]

@@ -3,12 +3,20 @@
 #include "engine/graph/builder.h"
 #include "engine/ops/elementwise.h"
 #include "engine/ops/optimizer.h"
+#include "kernels/common/error.h"
 #include "optim/adamw.h"
+#include "optim/muon.h"
 
 namespace genesis {
 
 std::unique_ptr<Optimizer> make_optimizer(const Config::Optim& options) {
-  return std::make_unique<AdamWOptimizer>(options);
+  switch (options.kind) {
+    case Config::OptimKind::adamw:
+      return std::make_unique<AdamWOptimizer>(options);
+    case Config::OptimKind::muon:
+      return std::make_unique<MuonOptimizer>(options);
+  }
+  throw Error("unknown optimizer");
 }
 
 void append_optimizer(Graph& graph, ValueId loss_and_count, double clip_norm, const Optimizer& optimizer,

@@ -16,6 +16,9 @@ struct Trained {
   std::string parameter;
   bool decay = false;                 // by the weight decay
   int64_t begin = 0, count = kWhole;  // elements; begin a multiple of 8
+  // Rows of the matrices that it is made of, one below the other, if it is a layer's: an optimizer of matrices
+  // takes each by itself. Empty: what is not multiplied by (embeddings, vectors), or belongs to the output.
+  std::vector<int64_t> matrices = {};
 
   static constexpr int64_t kWhole = -1;
 };

@@ -19,4 +19,8 @@ double learning_rate(const Config::Schedule& s, double lr, int64_t steps, int64_
   return s.min_lr + (lr - s.min_lr) * left;
 }
 
+double matrix_learning_rate(const Config::Optim& options, double lr) {
+  return options.matrix_lr > 0 ? lr * (options.matrix_lr / options.lr) : lr;
+}
+
 }  // namespace genesis

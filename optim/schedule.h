@@ -16,4 +16,7 @@ namespace genesis {
 // where min_lr is 0, p = into / decay, and 0 would be the rate of the step after the last.
 double learning_rate(const Config::Schedule& schedule, double lr, int64_t steps, int64_t step);
 
+// The matrices' rate in a step whose rate is `lr`: optim.matrix_lr goes as optim.lr does, min_lr included.
+double matrix_learning_rate(const Config::Optim& options, double lr);
+
 }  // namespace genesis

@@ -14,7 +14,8 @@ namespace {
 
 // All that a step's learning rate depends on.
 constexpr std::string_view kFields[] = {"train.steps",           "optim.lr",        "schedule.kind",
-                                        "schedule.warmup_steps", "schedule.min_lr", "schedule.decay_steps"};
+                                        "schedule.warmup_steps", "schedule.min_lr", "schedule.decay_steps",
+                                        "optim.matrix_lr"};
 
 // By more than AdamW, which computes in fp32, can tell from rounding.
 bool moved(double was, double is) {
@@ -49,7 +50,11 @@ int64_t schedule_begin(const Config& wanted, const TrainState& held,
   if (restarts) check_fits(wanted.schedule, left);
   TrainState next = held;
   if (restarts) next.schedule_begin = held.step;
-  const double was = next_learning_rate(before, held), is = next_learning_rate(wanted, next);
+  double was = next_learning_rate(before, held), is = next_learning_rate(wanted, next);
+  if (!moved(was, is)) {  // perhaps the matrices' moves
+    was = matrix_learning_rate(before.optim, was);
+    is = matrix_learning_rate(wanted.optim, is);
+  }
   check(!moved(was, is) || wanted.schedule.on_resume != Config::OnResume::refuse,
         fmt::format(
             "{}: so the learning rate of step {}, the next one, would be {} instead of {}. Set "

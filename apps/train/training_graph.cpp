@@ -55,7 +55,9 @@ TrainingGraph build_training_graph(const Config& config, const Target& target, c
   passed("differentiate", t.graph);
 
   std::vector<Trained> trained;
-  for (const Parameter& p : parameters(config.model)) trained.push_back({p.name, p.decay});
+  for (const Parameter& p : parameters(config.model)) {
+    trained.push_back({.parameter = p.name, .decay = p.decay, .matrices = layer_matrices(p)});
+  }
   append_optimizer(t.graph, t.graph.at(kLossAndCount), config.optim.clip_norm, *make_optimizer(config.optim),
                    trained);
   passed("optimizer", t.graph);

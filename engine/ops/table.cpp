@@ -5,6 +5,7 @@
 #include "engine/ops/embedding.h"
 #include "engine/ops/head_loss.h"
 #include "engine/ops/matmul.h"
+#include "engine/ops/muon.h"
 #include "engine/ops/optimizer.h"
 #include "engine/ops/rmsnorm.h"
 #include "engine/ops/rope.h"
@@ -30,6 +31,7 @@ std::span<const OpDef* const> all_ops() {
       &ops::kZero,
       &ops::kGradNorm,
       &ops::kAdamW,
+      &ops::kMuon,
   };
   return kOps;
 }

@@ -71,6 +71,14 @@ struct Checker {
            "train.steps x train.batch_size x data.sequence_length is over 2^62 tokens");
   }
 
+  void optim() const {
+    const Config::Optim& o = config.optim;
+    expect(
+        o.kind == Config::OptimKind::muon || o.matrix_lr == 0, {"optim.matrix_lr"},
+        "optim.matrix_lr is set, and optim.kind is adamw, which has one rate for all; leave it out, or set "
+        "optim.kind: muon");
+  }
+
   void schedule() const {
     const Config::Schedule& s = config.schedule;
     const int64_t steps = config.train.steps;
@@ -107,6 +115,7 @@ void check_together(const Config& config, const Origins& origins, const std::str
   checker.model();
   checker.data();
   checker.train();
+  checker.optim();
   checker.schedule();
   checker.eval();
 }

@@ -40,6 +40,36 @@ std::string_view name_of(Config::OnResume choice) {
   return "?";
 }
 
+std::string_view name_of(Config::OptimKind choice) {
+  switch (choice) {
+    case Config::OptimKind::adamw:
+      return "adamw";
+    case Config::OptimKind::muon:
+      return "muon";
+  }
+  return "?";
+}
+
+std::string_view name_of(Config::MuonScale choice) {
+  switch (choice) {
+    case Config::MuonScale::adamw:
+      return "adamw";
+    case Config::MuonScale::spectral:
+      return "spectral";
+  }
+  return "?";
+}
+
+std::string_view name_of(Config::MuonCoefficients choice) {
+  switch (choice) {
+    case Config::MuonCoefficients::polar_express:
+      return "polar_express";
+    case Config::MuonCoefficients::jordan:
+      return "jordan";
+  }
+  return "?";
+}
+
 std::string_view name_of(Config::DeviceKind choice) {
   switch (choice) {
     case Config::DeviceKind::automatic:
@@ -217,8 +247,13 @@ Section optim_section() {
   const auto optim = [](auto& c) -> auto& { return c.optim; };
   return {
       "optim",
-      "AdamW.",
-      {field(kRequired, "optim.lr", optim, &Optim::lr, kPositive, "",
+      "AdamW, or Muon for the matrices of the layers and AdamW for all else: embedding, output layer, norms.",
+      {field(kFixed, "optim.kind", optim, &Optim::kind,
+             Choice<Config::OptimKind>{{Config::OptimKind::adamw, Config::OptimKind::muon}}, "",
+             "adamw, or muon: each matrix moves by its momentum made orthogonal. One moment of a matrix "
+             "instead "
+             "of two, and some time more a step."),
+       field(kRequired, "optim.lr", optim, &Optim::lr, kPositive, "",
              "Learning rate at its highest, after the warm-up."),
        field(kOptional, "optim.beta1", optim, &Optim::beta1, kDecay, "",
              "Decay of the gradient's running mean."),
@@ -228,7 +263,27 @@ Section optim_section() {
        field(kOptional, "optim.weight_decay", optim, &Optim::weight_decay, kNotNegative, "",
              "Of matrices only; norms are not decayed. Multiplied by the learning rate."),
        field(kOptional, "optim.clip_norm", optim, &Optim::clip_norm, kNotNegative, "",
-             "Scale the gradient down to this norm where it is longer. 0: never.")}};
+             "Scale the gradient down to this norm where it is longer. 0: never."),
+       field(kOptional, "optim.matrix_lr", optim, &Optim::matrix_lr, kNotNegative, "",
+             "muon: the matrices' learning rate at its highest; over the steps it goes as optim.lr does. 0: "
+             "optim.lr."),
+       field(kOptional, "optim.momentum", optim, &Optim::momentum, kDecay, "",
+             "muon: decay of the matrices' gradients' running mean."),
+       field(
+           kFixed, "optim.muon_scale", optim, &Optim::muon_scale,
+           Choice<Config::MuonScale>{{Config::MuonScale::adamw, Config::MuonScale::spectral}}, "",
+           "muon: what an orthogonal matrix is multiplied by. adamw: 0.2 sqrt(max(rows, columns)), with "
+           "which "
+           "rates and weight decay that suit AdamW suit Muon. spectral: sqrt(max(1, rows / columns)), which "
+           "wants rates some ten times as high."),
+       field(
+           kFixed, "optim.muon_coefficients", optim, &Optim::muon_coefficients,
+           Choice<Config::MuonCoefficients>{
+               {Config::MuonCoefficients::polar_express, Config::MuonCoefficients::jordan}},
+           "",
+           "muon: of the five polynomials that make a matrix orthogonal. polar_express: to within 0.16 of 1 "
+           "in every singular value from 0.001 of the norm on; jordan: those that Muon was published with, "
+           "0.32.")}};
 }
 
 Section schedule_section() {

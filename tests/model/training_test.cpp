@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "kernels/common/parallel.h"
+#include "kernels/muon/muon_ref.h"
 #include "model/executions.h"
 #include "model/init.h"
 #include "tests/support/catch.h"
@@ -339,5 +340,92 @@ TEST_CASE("training: a few steps on one batch bring its loss down") {
     const double first = trainee.loss() / trainee.count();
     for (int step = 2; step <= 60; ++step) trainee.step({batch}, 1e-2f, step);
     CHECK(trainee.loss() / trainee.count() < 0.3 * first);
+  }
+}
+
+namespace {
+
+Config::Optim muon_options() {
+  Config::Optim optim;
+  optim.kind = Config::OptimKind::muon;
+  optim.lr = 1e-2;
+  return optim;
+}
+
+}  // namespace
+
+TEST_CASE("training: Muon gives the same bits with any number of threads, and has one moment a matrix") {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const Config::Model m = tiny_recurrent_model();
+    const auto run = [&] {
+      Trainee trainee(m, {3, 50, true}, 2, {.dtype = dtype, .optim = muon_options()});
+      initialise_parameters(m, 1, trainee.storage());
+      for (int step = 1; step <= 3; ++step) trainee.step(batches(m, 3, 50, 2, 7, true), 1e-2f, step);
+      for (const auto* array : trainee.storage().with_role(Role::moment)) {
+        const std::string& name = array->value.name;
+        const bool is_layers_matrix = name.find("layers.") == 0 && array->value.shape.rank() == 2;
+        CHECK_FALSE((is_layers_matrix && name.ends_with(".v")));
+      }
+      return trainee.bits({Role::parameter, Role::master, Role::moment, Role::result});
+    };
+    const Bits first = run();
+    const int threads = thread_count();
+    for (const int others : {1, 2, 5}) {
+      set_thread_count(others);
+      const Bits other = run();
+      set_thread_count(threads);
+      CHECK(difference(first, other) == "");
+    }
+  }
+}
+
+// The gradients are read before the update, and the update is done again in double.
+TEST_CASE("training: a step of Muon moves each matrix of a layer as its specification says") {
+  for (const auto scale : {Config::MuonScale::adamw, Config::MuonScale::spectral}) {
+    const Config::Model m = tiny_model();
+    Config::Optim optim = muon_options();
+    optim.muon_scale = scale;
+    optim.matrix_lr = 2e-2;
+    Trainee trainee(m, {2, 33, true}, 1, {.optim = optim});
+    trainee.set_random_weights(4);
+    trainee.begin();
+    trainee.micro(batches(m, 2, 33, 1, 3)[0]);
+    std::map<std::string, std::vector<double>> before, gradients;
+    for (const Parameter& p : parameters(m)) {
+      before[p.name] = trainee.read(p.name);
+      gradients[p.name] = trainee.read("d." + p.name);
+    }
+    trainee.update(1e-2f, 1);
+    const double factor = trainee.read(kNormAndScaleValue)[1];
+    int matrices = 0;
+    for (const Parameter& p : parameters(m)) {
+      int64_t first = 0;
+      const auto found = trainee.read(p.name);
+      for (const int64_t rows : layer_matrices(p)) {
+        INFO(p.name << " from row " << first);
+        const int64_t columns = p.shape[1];
+        const auto part = [&](const std::vector<double>& v) {
+          return std::vector<double>(v.begin() + first * columns, v.begin() + (first + rows) * columns);
+        };
+        const double shape = scale == Config::MuonScale::adamw
+                                 ? 0.2 * std::sqrt(double(std::max(rows, columns)))
+                                 : std::sqrt(std::max(1., double(rows) / double(columns)));
+        std::vector<double> master = part(before[p.name]), moment(master.size(), 0.);
+        const auto unmoved = master;
+        ref::muon<double>({.beta = 0.95, .lr = 2e-2, .scale = factor, .factor = shape, .weight_decay = 0.1},
+                          kMuonPolarExpress, rows, columns, part(gradients[p.name]), moment, master);
+        const auto now = part(found);
+        double error = 0, moved = 0;
+        for (size_t i = 0; i < now.size(); ++i) {
+          error += (now[i] - master[i]) * (now[i] - master[i]);
+          moved += (master[i] - unmoved[i]) * (master[i] - unmoved[i]);
+        }
+        // Small singular values are raised some thousandfold, and with them the roundings of the first products.
+        CHECK(std::sqrt(error) < 1000 * 0x1p-24 * double(columns) * std::sqrt(moved));
+        first += rows;
+        ++matrices;
+      }
+    }
+    CHECK(matrices == 7 * int(m.layers));
   }
 }

@@ -36,7 +36,9 @@ class Trainee {
     Graph graph = build_loss_graph(model, shape, options.dtype, recurrence);
     differentiate(graph);
     std::vector<Trained> trained;
-    for (const Parameter& p : genesis::parameters(model)) trained.push_back({p.name, p.decay});
+    for (const Parameter& p : genesis::parameters(model)) {
+      trained.push_back({.parameter = p.name, .decay = p.decay, .matrices = layer_matrices(p)});
+    }
     append_optimizer(graph, graph.at(kLossAndCount), options.optim.clip_norm, *optimizer_, trained);
     plan_ = recompute(graph, options.recompute, device_->kind(), options.budget);
     executable_ = std::make_unique<Executable>(std::move(graph), storage_);
