@@ -44,8 +44,8 @@ TEST_CASE("muon: the published polynomials bring singular values into their publ
 // turned by reflections all of it is known.
 TEST_CASE(
     "muon: the reference's iteration takes each singular value to the polynomials' value, and turns none") {
-  for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>(6, 6), {9, 4}, {4, 9}}) {
-    const int64_t n = std::min(rows, columns);
+  for (const auto& shape : {std::pair<int64_t, int64_t>(6, 6), {9, 4}, {4, 9}}) {
+    const int64_t rows = shape.first, columns = shape.second, n = std::min(rows, columns);
     for (const MuonCoefficients& c : {kMuonJordan, kMuonPolarExpress}) {
       // H diag(s) G, with H and G reflections I - 2 v v^T / |v|^2.
       const auto reflection = [](int64_t size, int64_t i, int64_t j) {
