@@ -1,4 +1,7 @@
 // genesis_eval CHECKPOINT...: how well models predict texts, and answer questions.
+#include <iostream>
+
+#include "apps/integer_in.h"
 #include "apps/main.h"
 #include "apps/report/svg.h"
 #include "apps/score/evaluation.h"
@@ -43,15 +46,15 @@ int main(int argc, char** argv) {
   app.add_option("--choices", e.choices,
                  "JSONL of questions: context, endings, label; HellaSwag's files as they are");
   app.add_option("--recurrence", e.recurrence, "recurrent steps, one or more; as trained if nothing is named")
-      ->check(CLI::Range(int64_t(1), int64_t(1024)));
+      ->transform(integer_in(1, 1024));
   app.add_option("--context", e.context, "tokens that the model sees at a time; 0: as trained")
-      ->check(CLI::Range(int64_t(0), int64_t(1) << 24));
+      ->transform(integer_in(0, int64_t(1) << 24));
   app.add_option("--overlap", e.overlap,
                  "of them, those of a later window that are only context; -1: as in training")
-      ->check(CLI::Range(int64_t(-1), int64_t(1) << 24))
+      ->transform(integer_in(-1, int64_t(1) << 24))
       ->capture_default_str();
   app.add_option("--tokens", e.most_tokens, "stop after so many of each text or data set; 0: all")
-      ->check(CLI::NonNegativeNumber);
+      ->transform(integer_in(0));
   app.add_option("--separator", e.separator, "between the documents of a plain text file");
   app.add_option("--field", e.field, "of a JSONL line: its text")->capture_default_str();
   app.add_option("--tokenizer", e.tokenizer, "the tokenizer, where the run's folder has none");

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <iostream>
 
 #include "apps/generate/generator.h"
 #include "apps/integer_in.h"

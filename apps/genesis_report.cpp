@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <ctime>
+#include <iostream>
 
 #include "apps/main.h"
 #include "apps/report/curves.h"

@@ -1,4 +1,5 @@
 // genesis_train CONFIG: trains what the config describes.
+#include <iostream>
 
 #include "apps/device.h"
 #include "apps/main.h"
@@ -35,7 +36,8 @@ int main(int argc, char** argv) {
   CLI::App app{"Trains a language model as a YAML file describes it.", "genesis_train"};
   std::string path, help, card;
   bool plan = false, graph = false, print = false;
-  app.add_option("config", path, "the run's YAML file; docs/config.md lists its fields");
+  app.add_option("config", path,
+                 "the run's YAML file, - for standard input; docs/config.md lists its fields");
   app.add_flag("--plan", plan, "print parameters, FLOPs and memory, and change nothing");
   app.add_option(
       "--gpu", card,
@@ -56,6 +58,7 @@ int main(int argc, char** argv) {
       std::cout << (help == "markdown" ? config_markdown() : config_help());
       return;
     }
+    check_overrides(app.remaining());
     check(plan || card.empty(),
           "--gpu says what --plan plans for: genesis_train CONFIG.yaml --plan --gpu CARD");
     check(!path.empty(), "which config? genesis_train CONFIG.yaml");

@@ -150,14 +150,17 @@ std::string_view name_of(Config::MuonCoefficients choice);
 std::string_view name_of(Config::DeviceKind choice);
 std::string_view name_of(Config::Precision choice);
 
-// Reads a file, then the overrides in order ("--optim.lr=3e-4"; a value that starts with [ or { is read as
-// YAML, any other is taken as it stands), and checks the whole. Throws Error naming file, line, key, what was
+// Reads a file ("-" is standard input; a pipe will do), then the overrides in order ("--optim.lr=3e-4"; a value
+// that starts with [ or { is read as YAML, any other is taken as it stands), and checks the whole. Throws Error naming file, line, key, what was
 // expected and what was found.
 Config load_config(const std::string& path, std::span<const std::string> overrides = {});
 
 // As load_config, for text at hand; `name` stands for the file in messages.
 Config parse_config(std::string_view text, const std::string& name,
                     std::span<const std::string> overrides = {});
+
+// Throws Error for the first that is not "--<field>=value" for a field that there is.
+void check_overrides(std::span<const std::string> overrides);
 
 // YAML of every field, that parse_config reads back to an equal Config.
 std::string print_config(const Config& config);

@@ -2,6 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
 #include <numeric>
 
 #include "io/config.h"
@@ -50,19 +53,20 @@ const Field* find_field(const std::string& path) {
   return nullptr;
 }
 
-// "did you mean ...": the key spelt most nearly alike, or of the same name in another section.
+// "did you mean ...": the key spelt most nearly alike, or of the same name in the section spelt most nearly alike.
 std::string nearest_key(const std::string& unknown) {
   const std::string name = last_part(unknown);
   std::string nearest;
-  size_t nearest_distance = std::max<size_t>(1, name.size() / 2) + 1;
+  std::pair<size_t, size_t> least(std::max<size_t>(1, name.size() / 2) + 1, 0);
   const auto depth = [](const std::string& path) { return std::count(path.begin(), path.end(), '.'); };
   const auto consider = [&](const std::string& path) {
-    size_t distance = nearest_distance;
-    if (last_part(path) == name) distance = 1;
-    if (depth(path) == depth(unknown)) distance = std::min(distance, edit_distance(unknown, path));
-    if (distance >= nearest_distance) return;
+    const size_t whole = edit_distance(unknown, path);
+    const bool same_name = last_part(path) == name;
+    if (!same_name && depth(path) != depth(unknown)) return;
+    const std::pair<size_t, size_t> distance(same_name ? std::min<size_t>(1, whole) : whole, whole);
+    if (distance >= least) return;
     nearest = path;
-    nearest_distance = distance;
+    least = distance;
   };
   for (const Section& section : config::table()) {
     if (!section.path.empty()) consider(section.path);
@@ -70,6 +74,41 @@ std::string nearest_key(const std::string& unknown) {
   }
   if (!nearest.empty()) return "did you mean " + nearest + "?";
   return "--help-config lists all keys";
+}
+
+// All that a pipe or a terminal gives. It is a config: more than 16 MiB are something else, maybe without an end.
+std::string read_stream(std::istream& in, const std::string& name) {
+  constexpr size_t kMost = size_t(16) << 20;
+  if (!in) throw_errno("cannot read " + name);
+  std::string text(kMost + 1, '\0');
+  in.read(text.data(), std::streamsize(text.size()));
+  text.resize(size_t(in.gcount()));
+  check(!in.bad(), "cannot read " + name);
+  check(text.size() <= kMost, name + ": expected a config, found more than 16 MiB");
+  return text;
+}
+
+struct Override {
+  const Field* field;
+  std::string value;
+};
+
+// "--optim.lr=3e-4".
+Override parse_override(const std::string& argument) {
+  const size_t equals = std::min(argument.find('='), argument.size());
+  const bool option = argument.starts_with('-');
+  const std::string path = argument.starts_with("--") ? argument.substr(2, equals - 2) : "";
+  const Field* field = find_field(path);
+  if (equals == argument.size() || path.empty()) {
+    check(field == nullptr, fmt::format("{0}: expected {0}=value", argument));
+    throw Error(
+        fmt::format("{}: {}; a field of the config is set by --section.key=value, as in --optim.lr=3e-4",
+                    argument, option ? "there is no such option" : "was not expected"));
+  }
+  check(field != nullptr,
+        fmt::format("{}: unknown key {}; {}", argument, path,
+                    find_section(path) ? "it is a section: set one of its keys" : nearest_key(path)));
+  return {field, argument.substr(equals + 1)};
 }
 
 struct Reader {
@@ -100,17 +139,8 @@ struct Reader {
     }
   }
 
-  // "--optim.lr=3e-4".
   void read_override(const std::string& argument) {
-    const size_t equals = argument.find('=');
-    check(argument.starts_with("--") && equals != std::string::npos,
-          fmt::format("{}: expected --section.key=value, as in --optim.lr=3e-4", argument));
-    const std::string path = argument.substr(2, equals - 2), value = argument.substr(equals + 1);
-    const Field* field = find_field(path);
-    check(field != nullptr,
-          fmt::format("{}: unknown key {}; {}", argument, path,
-                      !path.empty() && find_section(path) ? "it is a section: set one of its keys"
-                                                          : nearest_key(path)));
+    const auto [field, value] = parse_override(argument);
     Yaml node;
     if (value.starts_with('[') || value.starts_with('{')) {
       node = parse_yaml(value, argument);
@@ -159,7 +189,21 @@ Config parse_config(std::string_view text, const std::string& name, std::span<co
 }
 
 Config load_config(const std::string& path, std::span<const std::string> overrides) {
-  return parse_config(read_text_file(path), path, overrides);
+  check_overrides(overrides);  // an option that there is not is named before the file's own faults
+  // Opened by its name it would be another pipe, that nobody may be writing to any more.
+  if (path == "-" || path == "/dev/stdin")
+    return parse_config(read_stream(std::cin, "standard input"), "standard input", overrides);
+  using std::filesystem::file_type;
+  std::error_code unknown;
+  const file_type type = std::filesystem::status(path, unknown).type();
+  const bool stream = type == file_type::fifo || type == file_type::character;
+  std::ifstream pipe;
+  if (stream) pipe.open(path, std::ios::binary);
+  return parse_config(stream ? read_stream(pipe, path) : read_text_file(path), path, overrides);
+}
+
+void check_overrides(std::span<const std::string> overrides) {
+  for (const std::string& argument : overrides) parse_override(argument);
 }
 
 std::string config_differences(const Config& held, const Config& wanted) {

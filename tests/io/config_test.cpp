@@ -396,11 +396,16 @@ TEST_CASE("overrides count after the file, the last one most") {
   CHECK(c.optim.lr == 2e-4);
   CHECK(c.train.steps == 5);
   CHECK(c.run_dir == "a=b");
-  CHECK(refusal("--optim.lr") == "--optim.lr: expected --section.key=value, as in --optim.lr=3e-4");
-  CHECK(refusal("optim.lr=1") == "optim.lr=1: expected --section.key=value, as in --optim.lr=3e-4");
+  CHECK(refusal("--optim.lr") == "--optim.lr: expected --optim.lr=value");
+  CHECK(contains(refusal("optim.lr=1"),
+                 "optim.lr=1: was not expected; a field of the config is set by --section"));
+  CHECK(contains(refusal("other.yaml"), "other.yaml: was not expected"));
+  CHECK(contains(refusal("--foo"), "--foo: there is no such option"));
+  CHECK(contains(refusal("-x=1"), "-x=1: there is no such option"));
+  CHECK(contains(refusal("--optm"), "--optm: there is no such option"));
   CHECK(refusal("--optm.lr=1") == "--optm.lr=1: unknown key optm.lr; did you mean optim.lr?");
   CHECK(refusal("--train=5") == "--train=5: unknown key train; it is a section: set one of its keys");
-  CHECK(contains(refusal("--=5"), "unknown key"));
+  CHECK(contains(refusal("--=5"), "--=5: there is no such option"));
   CHECK(contains(refusal("--data.train=[a"), "not valid YAML"));
   CHECK(contains(refusal("--data.train={path: a} x"), "a second YAML document"));
   CHECK(contains(refusal("--run_dir=[a]"), "run_dir: expected a folder, found a list"));
