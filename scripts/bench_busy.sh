@@ -39,7 +39,8 @@ for ((round = 0; round < rounds; round++)); do
   while :; do :; done &
   busy=$!
   measure busy
-  kill "$busy" && wait "$busy" 2>/dev/null || true
+  kill "$busy"
+  wait "$busy" 2>/dev/null || true
   busy=""
 done
 for i in "${!programs[@]}"; do

@@ -1,14 +1,22 @@
 #!/usr/bin/env bash
-# Configures and builds into build/ (Release). `--programs` builds the programs alone, without tests, benchmarks
-# and CUDA; other arguments go to cmake: scripts/build.sh -DGENESIS_CUDA=OFF
+# Configures and builds into build/ (Release).
+#   scripts/build.sh [--programs] [-DNAME=VALUE...]
+#     --programs      the programs alone, without tests, benchmarks and CUDA
+#     -DNAME=VALUE    an option of CMakeLists.txt, kept until it is given again: -DGENESIS_CUDA=OFF
 set -euo pipefail
+usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0"; }
+
+targets=() options=()
+for argument in "$@"; do
+  case "$argument" in
+    --programs) targets=(genesis_train genesis_tokenize genesis_generate genesis_report genesis_eval) ;;
+    -D?*=*) options+=("$argument") ;;
+    -h | --help) usage; exit 0 ;;
+    *) echo "build: unknown argument $argument" >&2; usage >&2; exit 2 ;;
+  esac
+done
 cd "$(dirname "$0")/.."
-targets=()
-if [ "${1:-}" = --programs ]; then
-  shift
-  targets=(genesis_train genesis_tokenize genesis_generate)
-fi
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-cmake -S . -B build -G Ninja "$@" >"$log" 2>&1 || { cat "$log"; exit 1; }
+cmake -S . -B build -G Ninja ${options:+"${options[@]}"} >"$log" 2>&1 || { cat "$log"; exit 1; }
 cmake --build build ${targets:+--target "${targets[@]}"}

@@ -10,6 +10,7 @@
 set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd) || exit
 
+usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0"; }
 refuse() {
   echo "gpu_check: $*" >&2
   exit 2
@@ -21,7 +22,8 @@ while [ $# -gt 0 ]; do
     --output:?*) output=$2 ;;
     --packages:?*) packages=$(realpath -e -- "$2") || exit 2 ;;
     --baseline:?*) baseline=$(realpath -e -- "$2") || exit 2 ;;
-    *) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0" >&2; exit 2 ;;
+    -h:* | --help:*) usage; exit 0 ;;
+    *) echo "gpu_check: unknown argument $1, or one without its value" >&2; usage >&2; exit 2 ;;
   esac
   shift 2
 done
@@ -39,7 +41,7 @@ if [ -n "$baseline" ]; then  # this run's bench.json may take its place
   cp -- "$baseline" "$output/baseline.json" || exit 2
 fi
 seconds_allowed=470
-failed=0
+failed=0 checked=0  # whether anything has run on a GPU
 
 say() { printf '%s\n' "$*" | tee -a "$report"; }
 
@@ -53,6 +55,7 @@ part() {
     failed=1
     return 1
   fi
+  [ "$name" = build ] || checked=1
   timeout --kill-after=5 "$limit" "$@" >"$output/$name.log" 2>&1 9>&-
   result=$?
   case $result in
@@ -90,7 +93,7 @@ fi
 tools=1
 need nvcc "CUDA Toolkit 12.4 or newer, on the PATH or in /usr/local/cuda" && say "$(nvcc --version | tail -n 2 | head -n 1)"
 for tool in nvcc cmake ninja g++; do command -v $tool >/dev/null || tools=0; done
-for tool in cmake ninja g++; do need $tool "the build"; done
+for tool in cmake ninja g++; do need $tool "for the build: scripts/setup.sh installs it"; done
 if [ -z "$capabilities" ]; then
   say "the GPU's compute capability is not known: building for sm_90, and running nothing"
   failed=1
@@ -162,5 +165,10 @@ if [ $built -eq 1 ] && [ -n "$capabilities" ]; then
   fi
 fi
 
-say "$([ $failed -eq 0 ] && echo 'all passed' || echo 'something FAILED'), $SECONDS seconds; the report is $report"
+case "$failed$checked" in
+  0*) outcome="all passed" ;;
+  *1) outcome="something FAILED" ;;
+  *) outcome="nothing was checked" ;;
+esac
+say "$outcome, $SECONDS seconds; the report is $report"
 exit $failed

@@ -1,7 +1,14 @@
 #!/usr/bin/env bash
 # The kernels and the host executor once more: built by clang, with AddressSanitizer and
 # UndefinedBehaviorSanitizer, into build-sanitize/. Installs what is missing.
+#   scripts/sanitize.sh
 set -euo pipefail
+usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0"; }
+case "$#:${1:-}" in
+  0:) ;;
+  1:-h | 1:--help) usage; exit 0 ;;
+  *) echo "sanitize: expected no argument, found $*" >&2; usage >&2; exit 2 ;;
+esac
 cd "$(dirname "$0")/.."
 scripts/setup.sh clang libclang-rt-dev libomp-dev
 programs=(tests_simt tests_kernels_cuda tests_kernels)

@@ -4,6 +4,7 @@
 # scripts/setup.sh --download DIR installs nothing: it saves the libraries' packages as files, for a machine of
 # this architecture that has a compiler and no network (scripts/gpu_check.sh --packages DIR).
 set -euo pipefail
+usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0"; }
 
 tools=(g++ cmake ninja-build ccache)
 libraries=(
@@ -22,7 +23,8 @@ case "${1:-}" in
       exit 2
     fi
     ;;
-  -*) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0" >&2; exit 2 ;;  # apt-get would take it for its own
+  -h | --help) usage; exit 0 ;;
+  -*) echo "setup: unknown argument $1" >&2; usage >&2; exit 2 ;;  # apt-get would take it for its own
 esac
 if [ "${1:-}" = --download ]; then
   dir=$(mkdir -p "$2/partial" && cd "$2" && pwd)

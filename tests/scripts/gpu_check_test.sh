@@ -33,6 +33,8 @@ refused() {
   if [ $result -ne 2 ] || [ -e build-gpu/report/build.log ]; then fail "expected it to refuse $*"; fi
 }
 refused --bogus x
+check --help || fail "expected --help to pass"
+said "--baseline FILE"
 refused --output
 refused --output "$work/file"
 refused --packages "$work/no packages"
@@ -50,9 +52,30 @@ for broken in 'echo "NVIDIA-SMI has failed: 1.0"; exit 9' 'echo "[N/A]"'; do
   gpus "$broken"
   if check; then fail "expected a run without a GPU not to pass"; fi
   said 'running nothing'
+  said 'nothing was checked'
+  if grep -q FAILED "$work/said"; then fail "expected nothing to be said to have failed"; fi
 done
 
 gpus 'echo 9.0'
+mv "$work/tools/ctest" "$work/kept"
+tool ctest 'exit 3'
+if check; then fail "expected a test that fails to fail"; fi
+said 'something FAILED'
+mv "$work/kept" "$work/tools/ctest"
+
+# Without a tool of the build: what it is and where it comes from. Of the system's tools there are all others.
+mkdir "$work/others"
+for folder in /usr/bin /bin; do
+  find "$folder"/ -maxdepth 1 ! -name ninja ! -name cmake -exec ln -sf -t "$work/others" {} +
+done
+mv "$work/tools/ninja" "$work/kept"
+result=0
+PATH=$work/tools:$work/others timeout 20 scripts/gpu_check.sh >"$work/said" 2>&1 || result=$?
+[ $result -eq 1 ] || fail "expected a missing tool to be an error"
+said 'missing: ninja (for the build: scripts/setup.sh installs it)'
+said 'nothing was checked'
+mv "$work/kept" "$work/tools/ninja"
+
 mkfifo "$work/go"
 tool ctest "cat '$work/go'"
 PATH=$work/tools:$PATH scripts/gpu_check.sh >/dev/null 2>&1 &
