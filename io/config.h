@@ -151,8 +151,8 @@ std::string_view name_of(Config::DeviceKind choice);
 std::string_view name_of(Config::Precision choice);
 
 // Reads a file ("-" is standard input; a pipe will do), then the overrides in order ("--optim.lr=3e-4"; a value
-// that starts with [ or { is read as YAML, any other is taken as it stands), and checks the whole. Throws Error naming file, line, key, what was
-// expected and what was found.
+// that starts with [ or { is read as YAML, any other is taken as it stands), and checks the whole. Throws Error
+// naming file, line, key, what was expected and what was found.
 Config load_config(const std::string& path, std::span<const std::string> overrides = {});
 
 // As load_config, for text at hand; `name` stands for the file in messages.

@@ -11,7 +11,13 @@ cd "$(dirname "$0")/.."
 trap 'exit 130' INT
 
 usage() { sed -n '2,6s/^# \{0,1\}//p' "$0"; }
-say() { printf '\n== %s\n' "$*"; }
+step="" step_began=0 times=""
+# Says what begins, and notes how long the step before took.
+begin() {
+  [ -z "$step" ] || times+="${times:+, }${step%%:*} $((SECONDS - step_began)) s"
+  step=$1 step_began=$SECONDS
+  [ -z "$step" ] || printf '\n== %s\n' "$step"
+}
 
 texts=()
 case "${1:-}" in
@@ -27,10 +33,10 @@ case "${1:-}" in
   *) echo "quickstart: unknown argument $1" >&2; usage >&2; exit 2 ;;
 esac
 
-say "Packages"
+begin "Packages"
 if [ ${#texts[@]} -eq 0 ]; then scripts/setup.sh bible-kjv xz-utils; else scripts/setup.sh xz-utils; fi
 
-say "Build"
+begin "Build"
 scripts/build.sh --programs
 
 # Each text has folders of its own, so that another text or another tenth never meets an old model.
@@ -48,7 +54,7 @@ if [ ${#texts[@]} -eq 0 ] && [ ! -s "$data/text.txt" ]; then
 fi
 [ ${#texts[@]} -gt 0 ] || texts=("$data/text.txt")
 
-say "Tokenizer and data"
+begin "Tokenizer and data"
 held_out=0.1 # the text's last tenth
 [ -s "$data/tokenizer.model" ] ||
   build/bin/genesis_tokenize train --vocab-size 4096 --validation-fraction $held_out \
@@ -57,11 +63,11 @@ held_out=0.1 # the text's last tenth
   build/bin/genesis_tokenize encode --tokenizer "$data/tokenizer.model" --validation-fraction $held_out \
     --output "$data/train" --validation-output "$data/validation" --force "${texts[@]}"
 
-say "Training: configs/quickstart.yaml"
+begin "Training: configs/quickstart.yaml"
 build/bin/genesis_train configs/quickstart.yaml --run_dir="$run" --data.tokenizer="$data/tokenizer.model" \
   --data.train="$data/train" --data.validation="$data/validation"
 
-say "A sample"
+begin "A sample"
 build/bin/genesis_generate "$run" --prompt "In the beginning" --tokens 200
 
 # What xz needs for the held-out text when it has read the training text: the bar to beat.
@@ -73,5 +79,7 @@ train=$(xz -9 -c "$data/train.txt" | wc -c)
 bytes=$(wc -c <"$data/validation.txt")
 xz_bits=$(awk -v a="$both" -v b="$train" -v n="$bytes" 'BEGIN { printf "%.4f", (a - b) * 8 / n }')
 bits=$(sed -n 's/.*"bits_per_byte":\([0-9.]*\).*/\1/p' "$run/metrics.jsonl" | tail -n 1)
+begin ""
 echo
+echo "quickstart: took: $times"
 echo "quickstart: validation bits-per-byte $(printf %.4f "$bits") (xz -9 given the training text: $xz_bits)"
