@@ -4,6 +4,7 @@
 #include "tests/support/complex_step.h"
 #include "tests/support/random_vector.h"
 #include "tests/support/rounding_model.h"
+#include "tests/support/test_device.h"
 #include "tests/support/trainee.h"
 
 using namespace genesis;
@@ -56,10 +57,11 @@ std::map<std::string, std::vector<double>> random_parameters(const Config::Model
   return trainee.weights();
 }
 
-void check_model(const ModelCase& c, DType dtype) {
+void check_model(const ModelCase& c, DType dtype, std::unique_ptr<Device> (*device)() = make_cpu_device) {
   TokenBatch batch = c.batch();
   if (c.B * c.T == 1) batch.targets = {4};
-  Trainee trainee(c.model, {c.B, c.T, c.document_mask}, trained_recurrence(c.model), {.dtype = dtype});
+  Trainee trainee(c.model, {c.B, c.T, c.document_mask}, trained_recurrence(c.model),
+                  {.dtype = dtype, .device = device});
   trainee.set_random_weights(3);
   trainee.begin();
   trainee.micro(batch);
@@ -119,5 +121,17 @@ TEST_CASE("model: loss and every parameter's gradient agree with the reference i
   for (const ModelCase& c : model_cases()) {
     INFO(c.name);
     check_model(c, DType::bf16);
+  }
+}
+
+TEST_CASE("model: loss and every parameter's gradient agree with the reference by the CUDA kernels") {
+  for (const ModelCase& c : model_cases()) {
+    if (c.B * c.T > 100) continue;  // the host executor takes its time
+    for (const TestDevice& test : kTestDevices) {
+      for (const DType dtype : {DType::f32, DType::bf16}) {
+        INFO(c.name << ", " << test.name << ", " << name_of(dtype));
+        check_model(c, dtype, test.make);
+      }
+    }
   }
 }

@@ -26,13 +26,14 @@ struct TraineeOptions {
   RecomputePolicy recompute = RecomputePolicy::none;
   size_t budget = 0;
   Config::Optim optim = {};
+  std::unique_ptr<Device> (*device)() = make_cpu_device;
 };
 
 class Trainee {
  public:
   Trainee(const Config::Model& model, const BatchShape& shape, int64_t recurrence,
           const TraineeOptions& options = {})
-      : device_(make_cpu_device()), storage_(*device_), optimizer_(make_optimizer(options.optim)) {
+      : device_(options.device()), storage_(*device_), optimizer_(make_optimizer(options.optim)) {
     Graph graph = build_loss_graph(model, shape, options.dtype, recurrence);
     differentiate(graph);
     std::vector<Trained> trained;
