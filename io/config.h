@@ -93,7 +93,7 @@ struct Config {
   struct Schedule {
     ScheduleKind kind = ScheduleKind::cosine;
     int64_t warmup_steps = 0;
-    double min_lr = 0.0;      // reached at the last step; cosine and wsd
+    double min_lr = 0.0;      // of the last step (0: of the one after); cosine, wsd
     int64_t decay_steps = 0;  // wsd
     OnResume on_resume = OnResume::refuse;
     bool operator==(const Schedule&) const = default;
