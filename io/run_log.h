@@ -22,11 +22,13 @@ struct StepRecord {
   double grad_norm = 0.0;  // before clipping
   double lr = 0.0;
   double tokens_per_second = 0.0;
-  std::optional<double> mfu;  // 0 to 1, of the device's peak; none where that is not known
-  int64_t memory_bytes = 0;   // of the device, in use
-  int64_t tokens = 0;         // seen since the start of training
-  double eta_seconds = 0.0;   // to the end of training
-  bool skipped = false;       // not finite: the update was not applied
+  // Model FLOP utilisation: the model's FLOP/s, of what a large product reached when the run was started. None in a
+  // log that does not tell.
+  std::optional<double> mfu;
+  int64_t memory_bytes = 0;  // of the device, in use
+  int64_t tokens = 0;        // seen since the start of training
+  double eta_seconds = 0.0;  // to the end of training
+  bool skipped = false;      // not finite: the update was not applied
 };
 
 struct EvalRecord {

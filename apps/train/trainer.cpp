@@ -57,8 +57,12 @@ void check_can_go_on(const Config& config, const std::optional<Tokenizer>& token
 
 }  // namespace
 
-Trainer::Trainer(const Config& config, Terminal terminal)
-    : config_(config), data_(open_data(config)), device_(open_device(config.device)), storage_(*device_) {
+Trainer::Trainer(const Config& config, Terminal terminal, MeasurePeak measure_peak)
+    : config_(config),
+      data_(open_data(config)),
+      device_(open_device(config.device)),
+      storage_(*device_),
+      measure_peak_(std::move(measure_peak)) {
   const DType dtype = compute_type(config.device);
   const TrainingGraph training =
       build_training_graph(config, {dtype, device_->kind(), memory_limit(config, device_->total_memory())});
@@ -69,6 +73,7 @@ Trainer::Trainer(const Config& config, Terminal terminal)
 
   const std::string text = print_config(config);
   claim_ = std::make_unique<RunClaim>(claim_run_dir(config.run_dir, text, differences));
+  flops_a_step_ = model_flops(training.graph) * double(config.train.batch_size / config.train.micro_batch);
   optimizer_ = make_optimizer(config.optim);
   executable_ = std::make_unique<Executable>(training.graph, storage_);
   evaluator_ = std::make_unique<Evaluator>(config, data_.validation, dtype, storage_);
@@ -116,6 +121,10 @@ void Trainer::run(const std::function<bool()>& stop) {
   if (state_.step >= steps) say(fmt::format("nothing left to train: all {} steps are done", steps));
   validate(left_out(), stop);
   bool stopped = stop();
+  if (state_.step < steps && !stopped) {
+    peak_flops_ = measure_peak_(*device_, compute_type(config_.device));
+    say(fmt::format("MFU is of the {:.0f} GFLOP/s that a large product reaches here now", peak_flops_ / 1e9));
+  }
   while (state_.step < steps && !stopped) {
     const StepRecord record = take_step();
     save_if_fails([&] { log_->step(record); });
@@ -179,6 +188,7 @@ StepRecord Trainer::take_step() {
   record.grad_norm = double(norm_and_scale[0]);
   record.lr = lr;
   record.tokens_per_second = double(tokens_per_step()) / seconds;
+  record.mfu = flops_a_step_ / seconds / peak_flops_;
   record.memory_bytes = int64_t(storage_.bytes());
   record.tokens = state_.tokens;
   record.eta_seconds = step_time_.typical() * double(config_.train.steps - state_.step);

@@ -6,6 +6,7 @@
 
 #include "apps/train/data.h"
 #include "apps/train/evaluator.h"
+#include "apps/train/peak.h"
 #include "apps/train/step_time.h"
 #include "engine/runtime/executable.h"
 #include "io/checkpoint.h"
@@ -20,8 +21,9 @@ namespace genesis {
 class Trainer {
  public:
   // Opens and checks everything before anything is written, claims the run's folder, and goes on from its
-  // latest checkpoint, or begins anew.
-  Trainer(const Config& config, Terminal terminal);
+  // latest checkpoint, or begins anew. The peak is measured when there are steps to take.
+  using MeasurePeak = std::function<double(Device& device, DType dtype)>;  // in FLOP/s
+  Trainer(const Config& config, Terminal terminal, MeasurePeak measure_peak = measure_peak_flops);
 
   // Trains to the last step, or until `stop` says so after a step or before a batch of validation: then what was
   // reached is saved, and a validation that was left out is made up when the run goes on. What fails between two
@@ -61,6 +63,9 @@ class Trainer {
   TrainState state_;
   int64_t saved_step_ = 0;  // of the last checkpoint; 0: none
   StepTime step_time_;
+  MeasurePeak measure_peak_;
+  double peak_flops_ = 0;    // a second, that the device was seen to reach
+  double flops_a_step_ = 0;  // of the model
 };
 
 }  // namespace genesis

@@ -1,5 +1,6 @@
 #include "apps/train/training_graph.h"
 
+#include "engine/ops/op.h"
 #include "engine/passes/differentiate.h"
 #include "io/format.h"
 #include "kernels/common/error.h"
@@ -9,6 +10,14 @@
 #include "optim/optimizer.h"
 
 namespace genesis {
+
+double model_flops(const Graph& graph) {
+  double flops = 0;
+  for (const Node& node : graph.nodes) {
+    if (node.phase == Phase::micro && !node.recompute) flops += cost_of(graph, node).flops;
+  }
+  return flops;
+}
 
 size_t bytes_of(const Graph& graph, Role role) {
   size_t bytes = 0;

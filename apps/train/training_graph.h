@@ -29,6 +29,9 @@ using AfterPass = std::function<void(const char* pass, const Graph& graph)>;
 // target's memory. Throws Error when even parameters and optimizer do not fit.
 TrainingGraph build_training_graph(const Config& config, const Target& target, const AfterPass& after = {});
 
+// FLOPs of the model in a micro-step, forward and backward: what is computed again is not among them.
+double model_flops(const Graph& graph);
+
 // Bytes of a graph's values of one role, and of all but activations.
 size_t bytes_of(const Graph& graph, Role role);
 size_t persistent_bytes(const Graph& graph);

@@ -331,14 +331,18 @@ Section checkpoint_section() {
 Section log_section() {
   using Log = Config::Log;
   const auto log = [](auto& c) -> auto& { return c.log; };
-  return {"log",
-          "What a run reports.",
-          {field(kOptional, "log.every", log, &Log::every, kOneOrMore, "steps",
-                 "Steps from one console line to the next."),
-           field(kOptional, "log.metrics", log, &Log::metrics, Flag{}, "",
-                 "Write metrics.jsonl into run_dir: one JSON object a step and a validation."),
-           field(kOptional, "log.tensorboard", log, &Log::tensorboard, Flag{}, "",
-                 "Write TensorBoard event files into run_dir/tensorboard.")}};
+  return {
+      "log",
+      "What a run reports.",
+      {field(
+           kOptional, "log.every", log, &Log::every, kOneOrMore, "steps",
+           "Steps from one console line to the next. Its MFU (model FLOP utilisation) is the model's FLOP/s, "
+           "without recomputation, of what a large product reached on the same threads when the run was "
+           "started."),
+       field(kOptional, "log.metrics", log, &Log::metrics, Flag{}, "",
+             "Write metrics.jsonl into run_dir: one JSON object a step and a validation."),
+       field(kOptional, "log.tensorboard", log, &Log::tensorboard, Flag{}, "",
+             "Write TensorBoard event files into run_dir/tensorboard.")}};
 }
 
 Section eval_section() {

@@ -11,6 +11,8 @@
 #include <numbers>
 #include <set>
 
+#include "apps/device.h"
+#include "apps/train/training_graph.h"
 #include "tests/apps/tiny_run.h"
 #include "tests/support/catch.h"
 #include "tests/support/folder_content.h"
@@ -136,6 +138,45 @@ TEST_CASE("training learns, and validation counts every token of the set once") 
   CHECK(evals.back()["bits_per_byte"].get<double>() == Approx(bits).epsilon(1e-6));
 }
 
+TEST_CASE("every step's MFU is its share of the device's peak, whatever is computed again") {
+  TinyRun tiny;
+  for (const Config::Recompute recompute : {Config::Recompute::none, Config::Recompute::block}) {
+    Config config = tiny.config("run" + std::to_string(int(recompute)));
+    config.train.recompute = recompute;
+    tiny.trainer(config)->run();
+    const std::string out = tiny.output.str();
+    CHECK(out.find("MFU is of the 1000 GFLOP/s") != std::string::npos);
+    CHECK(out.find(" - ") == std::string::npos);
+
+    config.train.recompute = Config::Recompute::none;
+    const TrainingGraph plain = build_training_graph(config, {DType::f32, DeviceKind::cpu, size_t(1) << 40});
+    const double a_token =
+        model_flops(plain.graph) / double(config.train.micro_batch * config.data.sequence_length);
+    for (const json& r : metrics(config.run_dir)) {
+      if (r["kind"] != "step") continue;
+      REQUIRE(r.contains("mfu"));
+      CHECK(r["mfu"].get<double>() ==
+            Approx(a_token * r["tokens_per_second"].get<double>() / kTinyPeak).epsilon(1e-4));
+    }
+  }
+}
+
+TEST_CASE("a device's peak is measured once a run, and only for steps that are taken") {
+  TinyRun tiny;
+  const Config config = tiny.config("run", {"--train.steps=3"});
+  tiny.trainer(config);
+  tiny.trainer(config)->run([] { return true; });
+  CHECK(tiny.peaks_measured == 0);
+  tiny.trainer(config)->run();
+  CHECK(tiny.peaks_measured == 1);
+  tiny.trainer(config)->run();  // nothing left
+  CHECK(tiny.peaks_measured == 1);
+
+  const double peak = measure_peak_flops(*open_device({}), DType::f32);
+  CHECK(peak > 1e8);  // in FLOP/s, and not in GFLOP/s
+  CHECK(peak < 1e16);
+}
+
 TEST_CASE("a loss that is not finite changes nothing, and too many in a row end the run") {
   TinyRun tiny;
   const Config config =
@@ -226,6 +267,7 @@ TEST_CASE("what a run reports does not depend on where it was stopped: a validat
     std::vector<json> records = metrics(run_dir);
     for (json& r : records) {
       r.erase("tokens_per_second");
+      r.erase("mfu");
       r.erase("memory_bytes");
     }
     return records;
