@@ -74,11 +74,12 @@ using namespace genesis;
 
 namespace {
 
-// The matrix products of a graph, one after the other, on arrays of their own.
+// The matrix products of a phase of a graph, one after the other, on arrays of their own.
 class Products {
  public:
-  explicit Products(const Graph& graph) {
+  Products(const Graph& graph, Phase phase) {
     for (const Node& node : graph.nodes) {
+      if (node.phase != phase) continue;
       for (const MatMulShape& s : products_of(graph, node, DeviceKind::cpu)) {
         list_.push_back({cpu::MatMul(s), Buffer(s.a, s.M * s.K), Buffer(s.b, s.K * s.N),
                          Buffer(s.c, s.M * s.N), Buffer(DType::i32, int64_t(cpu::matmul_workspace(s) / 4))});
@@ -119,20 +120,27 @@ TEST_CASE("allocations: a step on the CPU allocates nothing but what oneDNN does
     Config::Model m = recurrent ? tiny_recurrent_model() : tiny_model();
     m.vocab_size = 1000;
     const int64_t B = 2, T = 100;
-    for (const DType dtype : {DType::f32, DType::bf16}) {
-      INFO(name_of(dtype) << (recurrent ? ", recurrent" : ", dense"));
+    for (const auto& [dtype, kind] : {std::pair(DType::f32, Config::OptimKind::adamw),
+                                      {DType::bf16, Config::OptimKind::adamw},
+                                      {DType::f32, Config::OptimKind::muon},
+                                      {DType::bf16, Config::OptimKind::muon}}) {
+      INFO(name_of(dtype) << (recurrent ? ", recurrent, " : ", dense, ") << name_of(kind));
+      Config::Optim optim;
+      optim.kind = kind;
       Trainee trainee(m, {B, T, true}, recurrent ? 2 : 1,
-                      {.dtype = dtype, .recompute = RecomputePolicy::block});
+                      {.dtype = dtype, .recompute = RecomputePolicy::block, .optim = optim});
       initialise_parameters(m, 1, trainee.storage());
       const TokenBatch batch = random_batch(m.vocab_size, B, T, true, 1);
-      const Products products(trainee.executable().graph());
+      const Products of_micro(trainee.executable().graph(), Phase::micro);
+      const Products of_update(trainee.executable().graph(), Phase::update);
       const auto step = [&](int number) {
         trainee.begin();
         for (int i = 0; i < 2; ++i) trainee.micro(batch);
         trainee.update(1e-3f, number);
       };
       const auto same_products = [&] {
-        for (int i = 0; i < 2; ++i) products.run();
+        for (int i = 0; i < 2; ++i) of_micro.run();
+        of_update.run();
       };
       step(1);  // prepares
       same_products();

@@ -84,7 +84,9 @@ TEST_CASE("a run that is stopped and continued ends with the same bits") {
   TinyRun tiny;
   const std::string dtype = GENERATE("f32", "bf16");
   const std::string recompute = GENERATE("none", "block");
-  const std::vector<std::string> how{"--device.dtype=" + dtype, "--train.recompute=" + recompute};
+  const std::string optimizer = GENERATE("adamw", "muon");
+  const std::vector<std::string> how{"--device.dtype=" + dtype, "--train.recompute=" + recompute,
+                                     "--optim.kind=" + optimizer};
 
   const Config whole = tiny.config("whole", how);
   const auto straight = tiny.trainer(whole);
