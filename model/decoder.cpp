@@ -106,23 +106,23 @@ Graph build_loss_graph(const Config::Model& m, const BatchShape& batch, DType dt
   return graph;
 }
 
-Graph build_generation_graph(const Config::Model& m, int64_t n, int64_t T_max, DType dtype,
+Graph build_generation_graph(const Config::Model& m, int64_t n, const CacheShape& cache, DType dtype,
                              int64_t recurrence) {
   Graph graph;
   Builder b(graph);
   const ValueId tokens = b.persistent(for_count(kTokens, n), {n}, DType::i32, Role::input);
   const ValueId positions = b.persistent(for_count(kPositions, n), {n}, DType::i32, Role::input);
-  const ValueId first = b.persistent(kFirst, {1}, DType::i32, Role::input);
+  const ValueId slots = b.persistent(for_count(kSlots, n), {n}, DType::i32, Role::input);
   const Weights w = declare_weights(b, m, dtype);
 
   const AttentionAttrs attrs = attention_attrs(m, 1, n, false);
   const auto attend = [&](int execution) -> Attend {
-    const std::string slot = "cache." + std::to_string(execution);
-    const Shape shape{T_max, m.kv_heads, m.head_size};
-    const ValueId k = b.persistent(slot + ".k", shape, dtype, Role::cache);
-    const ValueId v = b.persistent(slot + ".v", shape, dtype, Role::cache);
+    const std::string name = "cache." + std::to_string(execution);
+    const Shape shape{cache.slots, cache.T_max, m.kv_heads, m.head_size};
+    const ValueId k = b.persistent(name + ".k", shape, dtype, Role::cache);
+    const ValueId v = b.persistent(name + ".v", shape, dtype, Role::cache);
     return [=](Builder& builder, ValueId qkv) {
-      return builder.attention_cached("attn.mix", qkv, first, k, v, attrs);
+      return builder.attention_cached("attn.mix", qkv, slots, positions, k, v, attrs);
     };
   };
   append_head(b, decoder(b, m, w, recurrence, tokens, positions, attend), w, n);

@@ -15,11 +15,11 @@ constexpr const char* kTokens = "tokens";                // i32 [B T]
 constexpr const char* kTargets = "targets";              // i32 [B T], negative: ignored
 constexpr const char* kPositions = "positions";          // i32 [B T], from the start of a document
 constexpr const char* kLossAndCount = "loss_and_count";  // a LossSum: of cross-entropies, of valid targets
-constexpr const char* kFirst = "first";                  // i32 [1]: tokens already in the cache
+constexpr const char* kSlots = "slots";                  // i32 [n]: where in the cache a token's sequence is
 constexpr const char* kLogits = "logits";                // f32 [n, V]
 constexpr const char* kHidden = "hidden";                // [B T, D] in the model's type: what the head reads
 constexpr const char* kHeadRows = "head_rows";           // [n, D] of the same
-// Generation has graphs for several n in one storage: "tokens.64", "positions.64", "logits.64".
+// Generation has graphs for several n in one storage: "tokens.64", "slots.64", "positions.64", "logits.64".
 std::string for_count(const char* name, int64_t n);
 
 struct BatchShape {
@@ -31,9 +31,15 @@ struct BatchShape {
 // sets that to zero.
 Graph build_loss_graph(const Config::Model& model, const BatchShape& batch, DType dtype, int64_t recurrence);
 
-// Extends a sequence by n tokens and gives their logits: with a cache of T_max positions, one slot an
-// execution.
-Graph build_generation_graph(const Config::Model& model, int64_t n, int64_t T_max, DType dtype,
+// What generation remembers: so many sequences at a time, of so many tokens at most.
+struct CacheShape {
+  int64_t slots = 1, T_max = 0;
+};
+
+// Extends sequences by n tokens in all and gives those tokens' logits, as kernels/attention/attention.h says of
+// AttentionCached: each has its sequence's slot (negative: none, and logits of no meaning) and its position. There is
+// a cache an execution.
+Graph build_generation_graph(const Config::Model& model, int64_t n, const CacheShape& cache, DType dtype,
                              int64_t recurrence);
 
 // For the log-probabilities of given tokens: the model up to its head, with a document mask, and the head on n of

@@ -165,12 +165,14 @@ class KernelBenches {
   }
 
   void attention_cached(const AttentionCase& c, DType dtype) {
-    add("attention_cached", c.name, dtype, c.T * (c.H + 2 * c.KV) * c.K, [c, dtype] {
+    add("attention_cached", c.name, dtype, c.B * c.T * (c.H + 2 * c.KV) * c.K, [c, dtype] {
       const auto p = std::make_shared<AttentionProblem>(c, dtype, Device::memory());
-      const auto cache = std::make_shared<AttentionCache>(*p, Device::memory());
+      const auto cache = std::make_shared<AttentionCache>(*p, c.B, Device::memory());
       cache->k.fill_normal(1, 0);
       cache->v.fill_normal(1, 1);
-      const AttentionCached step = cache->step(c.T - 1, 1);
+      std::vector<AttentionCache::Token> last;
+      for (int64_t b = 0; b < c.B; ++b) last.push_back({b, c.T - 1});
+      const AttentionCached step = cache->step(last);
       return Prepared{[p, cache, step] { Device::attention_cached(step); }, cache->last_step_bytes()};
     });
   }

@@ -74,9 +74,9 @@ ValueId Builder::attention(const std::string& name, ValueId qkv, ValueId positio
   return graph_.nodes[size_t(n)].out[0];
 }
 
-ValueId Builder::attention_cached(const std::string& name, ValueId qkv, ValueId first, ValueId k_cache,
-                                  ValueId v_cache, const AttentionAttrs& attrs) {
-  const NodeId n = append(ops::kAttentionCached, attrs, {qkv, first}, {name}, {k_cache, v_cache});
+ValueId Builder::attention_cached(const std::string& name, ValueId qkv, ValueId slots, ValueId positions,
+                                  ValueId k_cache, ValueId v_cache, const AttentionAttrs& attrs) {
+  const NodeId n = append(ops::kAttentionCached, attrs, {qkv, slots, positions}, {name}, {k_cache, v_cache});
   return graph_.nodes[size_t(n)].out[0];
 }
 

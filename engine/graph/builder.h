@@ -37,8 +37,8 @@ class Builder {
   ValueId rope(const std::string& name, ValueId qkv, ValueId positions, const RopeAttrs& attrs);
   ValueId attention(const std::string& name, ValueId qkv, ValueId positions, const AttentionAttrs& attrs);
   // Appends to the cache at position first[0] and attends to all of it.
-  ValueId attention_cached(const std::string& name, ValueId qkv, ValueId first, ValueId k_cache,
-                           ValueId v_cache, const AttentionAttrs& attrs);
+  ValueId attention_cached(const std::string& name, ValueId qkv, ValueId slots, ValueId positions,
+                           ValueId k_cache, ValueId v_cache, const AttentionAttrs& attrs);
   ValueId swiglu(const std::string& name, ValueId gate_up, float clamp);
   // Adds the cross-entropy of x weight^T against the targets, and the number of valid targets, to
   // loss_and_count.

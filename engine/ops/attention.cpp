@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "engine/ops/helpers.h"
@@ -141,13 +142,18 @@ Cost cost_backward(const Graph& g, const Node& n) {
   return cost;
 }
 
-// in: qkv [n, (H + 2 KV) K], first [1]; into: k_cache, v_cache [T_max, KV, K] -> out [n, H K]. attrs.T is n.
+// in: qkv [n, (H + 2 KV) K], slots [n], positions [n]; into: k_cache, v_cache [slots, T_max, KV, K] -> out [n, H K].
+// attrs.T is n.
 std::vector<ValueType> infer_cached(const Graph& g, const Node& n) {
   check_qkv(g, n);
   const auto& a = attrs_of<AttentionAttrs>(n);
-  check_input(a.B == 1 && n.into.size() == 2, g, n, "one sequence, and a cache of keys and one of values");
-  const int64_t T_max = g.value(n.into[0]).shape[0];
-  for (size_t i : {0, 1}) check_into(g, n, i, {{T_max, a.KV, a.K}, input(g, n, 0).dtype});
+  check_input(a.B == 1 && n.into.size() == 2, g, n, "rows of tokens, and a cache of keys and one of values");
+  for (size_t i : {1, 2}) {
+    check_input(input(g, n, i).dtype == DType::i32 && input(g, n, i).shape == Shape{a.T}, g, n,
+                "a slot and a position i32 a row");
+  }
+  const Shape& cache = g.value(n.into[0]).shape;
+  for (size_t i : {0, 1}) check_into(g, n, i, {{cache[0], cache[1], a.KV, a.K}, input(g, n, 0).dtype});
   return {{{int64_t(a.T), int64_t(a.H) * a.K}, input(g, n, 0).dtype}};
 }
 
@@ -156,13 +162,15 @@ Run prepare_cached(const BoundNode& b) {
   const auto& attrs = b.attrs<AttentionAttrs>();
   AttentionCached a;
   a.n = attrs.T;
-  a.T_max = b.into_value(0).shape[0];
+  a.slots = b.into_value(0).shape[0];
+  a.T_max = b.into_value(0).shape[1];
   a.H = attrs.H;
   a.KV = attrs.KV;
   a.K = attrs.K;
   a.dtype = b.in_value(0).dtype;
   a.scale = 1.f / std::sqrt(float(attrs.K));
-  a.first = as<int32_t>(b.in[1]);
+  a.slot = as<int32_t>(b.in[1]);
+  a.positions = as<int32_t>(b.in[2]);
   a.qkv = b.in[0];
   a.k_cache = b.into[0];
   a.v_cache = b.into[1];
@@ -173,8 +181,13 @@ Run prepare_cached(const BoundNode& b) {
 Cost cost_cached(const Graph& g, const Node& n) {
   const auto& a = attrs_of<AttentionAttrs>(n);
   constexpr double kLaunches = 2;  // the cache grows, and is read
-  return one_kernel(n, Unit::fma, 4. * a.T * a.H * a.K * double(g.value(n.into[0]).shape[0]),
-                    bytes_touched(g, n), kLaunches);
+  const Shape& cache = g.value(n.into[0]).shape;
+  // At most, that is, of full slots: each token's sequence is read, and each sequence once.
+  double bytes =
+      2 * double(g.value(n.into[0]).bytes()) * double(std::min<int64_t>(a.T, cache[0])) / double(cache[0]);
+  for (const ValueId id : n.in) bytes += double(g.value(id).bytes());
+  return one_kernel(n, Unit::fma, 4. * a.T * a.H * a.K * double(cache[1]),
+                    bytes + double(g.value(n.out[0]).bytes()), kLaunches);
 }
 
 }  // namespace

@@ -37,18 +37,21 @@ struct AttentionBackward {
   void* workspace = nullptr;    // attention_backward_workspace bytes, 64-byte aligned
 };
 
-// One step of generation: n new tokens (rows of qkv, rotated already) at positions first .. first + n - 1 are
-// appended to the cache and attend to all of it up to themselves.
+// One step of generation for several sequences at once, each with a slot of the cache: n tokens (rows of qkv, rotated
+// already), each of some sequence and at some position of it. All of them go into the cache, and then each attends to
+// its sequence up to itself. A step may hold any number of a sequence's tokens, in any order, none of them twice.
+// A row's output depends on its own sequence alone, bit for bit.
 struct AttentionCached {
-  int64_t n = 0, T_max = 0;  // new tokens; rows the cache holds
+  int64_t n = 0, slots = 0, T_max = 0;  // tokens; sequences that the cache holds, and rows for each
   int64_t H = 0, KV = 0, K = 0;
   DType dtype = DType::bf16;
   float scale = 0.f;
-  const int32_t* first = nullptr;  // [1], in device memory; first + n <= T_max
-  const void* qkv = nullptr;       // [n, (H + 2 KV) K]
-  void* k_cache = nullptr;         // [T_max, KV, K]
-  void* v_cache = nullptr;         // [T_max, KV, K]
-  void* out = nullptr;             // [n, H K]
+  const int32_t* slot = nullptr;  // [n], below slots; negative: the row is no token, and its output is zero
+  const int32_t* positions = nullptr;  // [n], in [0, T_max)
+  const void* qkv = nullptr;           // [n, (H + 2 KV) K]
+  void* k_cache = nullptr;             // [slots, T_max, KV, K]
+  void* v_cache = nullptr;             // [slots, T_max, KV, K]
+  void* out = nullptr;                 // [n, H K]
 };
 
 namespace cpu {
@@ -62,7 +65,7 @@ size_t attention_backward_workspace(const AttentionShape& s);
 namespace cuda {
 void attention_forward(const AttentionForward& a, Stream stream);
 void attention_backward(const AttentionBackward& a, Stream stream);
-void attention_cached(const AttentionCached& a, Stream stream);  // first + n <= T_max is not checked
+void attention_cached(const AttentionCached& a, Stream stream);  // slots and positions are not checked
 size_t attention_forward_workspace(const AttentionShape& s);
 size_t attention_backward_workspace(const AttentionShape& s);
 }  // namespace cuda

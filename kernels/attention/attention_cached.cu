@@ -1,5 +1,5 @@
-// A step of generation: the new keys and values go into the cache, then each new token attends to what is in
-// it. A block owns one query head of one token; its warps take the keys in turn, 32 at a time, and put their
+// A step of generation: the new keys and values go into the cache, then each token attends to what its sequence has
+// in it. A block owns one query head of one token; its warps take the keys in turn, 32 at a time, and put their
 // sums together at the end. Correct and simple; at one token a step, where a launch has only H blocks, it
 // waits for memory most of the time.
 #include <algorithm>
@@ -20,9 +20,12 @@ __global__ void __launch_bounds__(kThreads) attention_append_kernel(AttentionCac
   const int64_t width = a.KV * a.K, i = (int64_t(blockIdx.x) * kThreads + threadIdx.x) * kVec;
   const int64_t row = i / (2 * width), column = i % (2 * width);
   if (row >= a.n) return;
+  const int64_t slot = simt::load(a.slot + row);
+  if (slot < 0) return;
   const T* source = static_cast<const T*>(a.qkv) + row * (a.H * a.K + 2 * width) + a.H * a.K + column;
   T* cache = static_cast<T*>(column < width ? a.k_cache : a.v_cache);
-  simt::store_vec(cache + (simt::load(a.first) + row) * width + column % width, simt::load_vec<kVec>(source));
+  const int64_t at = (slot * a.T_max + simt::load(a.positions + row)) * width + column % width;
+  simt::store_vec(cache + at, simt::load_vec<kVec>(source));
 }
 
 // The warps' softmaxes over their keys.
@@ -36,12 +39,19 @@ __global__ void __launch_bounds__(kThreads, 2) attention_cached_kernel(Attention
   auto& plan = simt::shared<Plan>();
   const int H = int(a.H), KV = int(a.KV), K = int(a.K), warp = simt::warp();
   const int head = int(blockIdx.x), kv = head / (H / KV), token = int(blockIdx.y);
-  const int keys = simt::load(a.first) + token + 1;
+  const int slot = simt::load(a.slot + token);
+  T* const result = static_cast<T*>(a.out) + (int64_t(token) * H + head) * K;
+  if (slot < 0) {
+    if (int(threadIdx.x) < K) simt::store(result + threadIdx.x, T(0.f));
+    return;
+  }
+  const int keys = simt::load(a.positions + token) + 1;
   const T* q = static_cast<const T*>(a.qkv) + (int64_t(token) * (H + 2 * KV) + head) * K;
+  const int64_t cache = slot * a.T_max * a.KV * K + kv * K;
 
   RowSoftmax row(K);
   for (int begin = warp * kLanes; begin < keys; begin += kThreads) {
-    row.add(q, static_cast<const T*>(a.k_cache) + kv * K, static_cast<const T*>(a.v_cache) + kv * K, a.KV * K,
+    row.add(q, static_cast<const T*>(a.k_cache) + cache, static_cast<const T*>(a.v_cache) + cache, a.KV * K,
             begin, std::min(begin + kLanes, keys), a.scale);
   }
   if (simt::lane() == 0) {
@@ -67,7 +77,7 @@ __global__ void __launch_bounds__(kThreads, 2) attention_cached_kernel(Attention
     sum = fmaf(factor, simt::load(&plan.sum[w]), sum);
     out = fmaf(factor, simt::load(&plan.out[w][column % 8 / 4][column / 8 * 4 + column % 4]), out);
   }
-  simt::store(static_cast<T*>(a.out) + (int64_t(token) * H + head) * K + column, T(out / sum));
+  simt::store(result + column, T(out / sum));
 }
 
 }  // namespace

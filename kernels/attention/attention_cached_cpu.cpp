@@ -12,7 +12,7 @@ namespace genesis::cpu {
 namespace {
 
 constexpr int64_t kKeyBlock = 64;  // keys whose scores are kept at a time
-constexpr int64_t kRowBlock = 8;   // new tokens of one task
+constexpr int64_t kRowBlock = 8;   // tokens of one task
 constexpr int64_t kMaxK = 256;
 
 template <class T>
@@ -23,7 +23,7 @@ float dot(const float* q, const T* k, int64_t K) {
   return sum;
 }
 
-// One query against the first `keys` rows of its head in the cache, which are `stride` apart.
+// One query against the first `keys` rows of its head in its slot of the cache.
 template <class T>
 void attend(const AttentionCached& a, const T* query, const T* k, const T* v, int64_t keys, T* out) {
   const int64_t stride = a.KV * a.K;
@@ -55,20 +55,27 @@ void attend(const AttentionCached& a, const T* query, const T* k, const T* v, in
 
 template <class T>
 void cached(const AttentionCached& a) {
-  const int64_t stride = (a.H + 2 * a.KV) * a.K, width = a.KV * a.K, first = *a.first;
+  const int64_t stride = (a.H + 2 * a.KV) * a.K, width = a.KV * a.K, of_a_slot = a.T_max * width;
   const T* qkv = static_cast<const T*>(a.qkv);
   T *k_cache = static_cast<T*>(a.k_cache), *v_cache = static_cast<T*>(a.v_cache),
     *out = static_cast<T*>(a.out);
   for (int64_t i = 0; i < a.n; ++i) {
+    if (a.slot[i] < 0) continue;
     const T* k = qkv + i * stride + a.H * a.K;
-    std::copy_n(k, width, k_cache + (first + i) * width);
-    std::copy_n(k + width, width, v_cache + (first + i) * width);
+    const int64_t at = a.slot[i] * of_a_slot + a.positions[i] * width;
+    std::copy_n(k, width, k_cache + at);
+    std::copy_n(k + width, width, v_cache + at);
   }
   parallel_for(block_count(a.n, kRowBlock) * a.H, [&](int64_t task) {
     const int64_t h = task % a.H, begin = task / a.H * kRowBlock, head = h / (a.H / a.KV) * a.K;
     for (int64_t i = begin; i < std::min(a.n, begin + kRowBlock); ++i) {
-      attend(a, qkv + i * stride + h * a.K, k_cache + head, v_cache + head, first + i + 1,
-             out + (i * a.H + h) * a.K);
+      T* o = out + (i * a.H + h) * a.K;
+      if (a.slot[i] < 0) {
+        std::fill_n(o, a.K, T(0.f));
+        continue;
+      }
+      const int64_t at = a.slot[i] * of_a_slot + head;
+      attend(a, qkv + i * stride + h * a.K, k_cache + at, v_cache + at, a.positions[i] + 1, o);
     }
   });
 }
@@ -77,7 +84,11 @@ void cached(const AttentionCached& a) {
 
 void attention_cached(const AttentionCached& a) {
   require(a.K <= kMaxK, "attention_cached: the head is larger than 256");
-  require(*a.first >= 0 && *a.first + a.n <= a.T_max, "attention_cached: the cache is full");
+  for (int64_t i = 0; i < a.n; ++i) {
+    if (a.slot[i] < 0) continue;
+    require(a.slot[i] < a.slots, "attention_cached: the cache has no such slot");
+    require(a.positions[i] >= 0 && a.positions[i] < a.T_max, "attention_cached: the cache is full");
+  }
   with_float_type(a.dtype, [&](auto t) { cached<decltype(t)>(a); });
 }
 

@@ -1,7 +1,10 @@
 // Attention's cases: what tests and benchmarks of every device run it on.
 #pragma once
 
+#include <cstring>
 #include <numeric>
+#include <span>
+#include <vector>
 
 #include "kernels/attention/attention.h"
 #include "kernels/attention/attention_ref.h"
@@ -47,11 +50,11 @@ inline constexpr AttentionCase kAttentionBenchCases[] = {
     {"nano_1b", 4, 2048, 16, 2, 128},
 };
 
-// Of generation: the last of T tokens.
+// Of generation: the last of T tokens of each of B sequences.
 inline constexpr AttentionCase kAttentionCachedBenchCases[] = {
-    {"quickstart", 1, 256, 5, 1, 64},
-    {"genesis_1b", 1, 2048, 12, 6, 128},
-    {"nano_1b", 1, 2048, 16, 2, 128},
+    {"quickstart", 1, 256, 5, 1, 64},           {"genesis_1b", 1, 2048, 12, 6, 128},
+    {"nano_1b", 1, 2048, 16, 2, 128},           {"16 of quickstart", 16, 256, 5, 1, 64},
+    {"16 of genesis_1b", 16, 2048, 12, 6, 128},
 };
 
 // One case's arrays. The forward's outputs are the backward's inputs: run forward() first.
@@ -100,53 +103,115 @@ struct AttentionProblem {
   double backward_flops() const { return 2.5 * forward_flops(); }
 };
 
-// A problem's only sequence as generation meets it: its tokens are appended to a cache, some at a time.
+// A problem's sequences as generation meets them: each has a slot of a cache that its tokens are appended to, some of
+// some sequences at a time. One slot more belongs to no sequence.
 struct AttentionCache {
-  const AttentionProblem& p;
-  int64_t width, T_max;
-  Buffer first, k, v;
+  struct Token {
+    int64_t b = 0, t = 0;  // of the problem; negative b: none
+  };
 
-  explicit AttentionCache(const AttentionProblem& p, const Memory& memory = kHostMemory)
+  AttentionProblem& p;
+  int64_t width, row, slots, T_max;
+  Buffer slot, positions, qkv, out, k, v;
+
+  AttentionCache(AttentionProblem& p, int64_t most_tokens, const Memory& memory = kHostMemory)
       : p(p),
         width(p.c.KV * p.c.K),
+        row((p.c.H + 2 * p.c.KV) * p.c.K),
+        slots(p.c.B + 1),
         T_max(p.c.T + 3),
-        first(DType::i32, 1, memory),
-        k(p.shape.dtype, T_max * width, memory),
-        v(p.shape.dtype, T_max * width, memory) {}
+        slot(DType::i32, most_tokens, memory),
+        positions(DType::i32, most_tokens, memory),
+        qkv(p.shape.dtype, most_tokens * row, memory),
+        out(p.shape.dtype, most_tokens * p.c.H * p.c.K, memory),
+        k(p.shape.dtype, slots * T_max * width, memory),
+        v(p.shape.dtype, slots * T_max * width, memory) {}
 
-  // Of tokens t .. t + n - 1.
-  AttentionCached step(int64_t t, int64_t n) const {
-    const auto row = [&](const Buffer& b, int64_t elements) {
-      return b.as<char>() + t * elements * int64_t(size_of(p.shape.dtype));
-    };
-    first.as<int32_t>()[0] = int32_t(t);
-    return {.n = n,
+  int64_t slot_of(int64_t b) const { return slots - 1 - b; }  // 0 is nobody's
+
+  AttentionCached step(std::span<const Token> tokens) const {
+    const size_t bytes = size_t(row) * size_of(p.shape.dtype);
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      const auto [b, t] = tokens[i];
+      slot.as<int32_t>()[i] = b < 0 ? -1 : int32_t(slot_of(b));
+      positions.as<int32_t>()[i] = int32_t(t);
+      if (b < 0) continue;
+      std::memcpy(qkv.as<char>() + i * bytes, p.qkv.as<char>() + size_t(b * p.c.T + t) * bytes, bytes);
+    }
+    return {.n = int64_t(tokens.size()),
+            .slots = slots,
             .T_max = T_max,
             .H = p.c.H,
             .KV = p.c.KV,
             .K = p.c.K,
             .dtype = p.shape.dtype,
             .scale = p.shape.scale,
-            .first = first.as<int32_t>(),
-            .qkv = row(p.qkv, (p.c.H + 2 * p.c.KV) * p.c.K),
+            .slot = slot.as<int32_t>(),
+            .positions = positions.as<int32_t>(),
+            .qkv = qkv.data(),
             .k_cache = k.data(),
             .v_cache = v.data(),
-            .out = row(p.out, p.c.H * p.c.K)};
+            .out = out.data()};
   }
 
-  // Bytes of a step of one token, the last: the cache read once; the token's own row, which goes into the
-  // cache, and its output are as nothing beside it.
-  double last_step_bytes() const { return double(2 * p.c.T * width) * size_of(p.shape.dtype); }
-
-  // Whether the keys and values of all tokens are in the cache, and nothing behind them.
-  bool holds_all() const {
-    const int64_t row = (p.c.H + 2 * p.c.KV) * p.c.K;
-    for (int64_t i = 0; i < p.c.T * width; ++i) {
-      const int64_t key = i / width * row + p.c.H * p.c.K + i % width;
-      if (k.get(i) != p.qkv.get(key) || v.get(i) != p.qkv.get(key + width)) return false;
+  // A step's outputs go where the whole problem's are. Whether those of rows that are no tokens are zero.
+  bool collect(std::span<const Token> tokens) const {
+    const int64_t columns = p.c.H * p.c.K;
+    bool zero = true;
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      const auto [b, t] = tokens[i];
+      for (int64_t c = 0; c < columns; ++c) {
+        const double x = out.get(int64_t(i) * columns + c);
+        if (b < 0) {
+          zero = zero && x == 0;
+        } else {
+          p.out.set((b * p.c.T + t) * columns + c, x);
+        }
+      }
     }
-    for (int64_t i = p.c.T * width; i < T_max * width; ++i) {
-      if (!std::isnan(k.get(i)) || !std::isnan(v.get(i))) return false;
+    return zero;
+  }
+
+  // Steps that hold all tokens: up to `most` at a time, of as many sequences, which advance unequally and leave rows
+  // empty.
+  std::vector<std::vector<Token>> unequal_steps(size_t most, uint64_t seed) const {
+    std::vector<std::vector<Token>> steps;
+    std::vector<int64_t> done(size_t(p.c.B), 0);
+    uint64_t draws = 0;
+    for (int64_t left = p.c.B * p.c.T; left > 0;) {
+      std::vector<Token> step;
+      for (int64_t b = 0; b < p.c.B; ++b) {
+        const size_t room = most - step.size();
+        const auto wanted = size_t(random_bits(seed, 0, draws++) % 4);
+        const size_t n = std::min({wanted, room, size_t(p.c.T - done[size_t(b)])});
+        for (size_t i = 0; i < n; ++i) step.push_back({b, done[size_t(b)]++});
+        left -= int64_t(n);
+        if (step.size() < most && wanted == 0) step.push_back({-1, 0});
+      }
+      // A sequence's tokens are in any order.
+      for (size_t i = step.size(); i > 1; --i)
+        std::swap(step[i - 1], step[random_bits(seed, 1, draws++) % i]);
+      if (!step.empty()) steps.push_back(std::move(step));
+    }
+    return steps;
+  }
+
+  // Bytes of a step of each sequence's last token: the cache read once; the tokens' own rows, which go into the
+  // cache, and their outputs are as nothing beside it.
+  double last_step_bytes() const { return double(2 * p.c.B * p.c.T * width) * size_of(p.shape.dtype); }
+
+  // Whether the keys and values of all tokens are in the cache, and nothing beside them.
+  bool holds_all() const {
+    for (int64_t s = 0; s < slots; ++s) {
+      for (int64_t i = 0; i < T_max * width; ++i) {
+        const int64_t t = i / width, b = slots - 1 - s, at = s * T_max * width + i;
+        if (s == 0 || t >= p.c.T) {
+          if (!std::isnan(k.get(at)) || !std::isnan(v.get(at))) return false;
+          continue;
+        }
+        const int64_t key = (b * p.c.T + t) * row + p.c.H * p.c.K + i % width;
+        if (k.get(at) != p.qkv.get(key) || v.get(at) != p.qkv.get(key + width)) return false;
+      }
     }
     return true;
   }

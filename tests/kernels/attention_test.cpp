@@ -1,6 +1,7 @@
 #include "kernels/attention/attention.h"
 
 #include "kernels/attention/attention_cases.h"
+#include "kernels/common/error.h"
 #include "kernels/common/parallel.h"
 #include "tests/support/catch.h"
 #include "tests/support/compare.h"
@@ -70,18 +71,67 @@ TEST_CASE("attention: the same bits again, and with any number of threads") {
   set_thread_count(threads);
 }
 
+namespace {
+
+// Steps of `n` tokens of a problem's only sequence.
+std::vector<std::vector<AttentionCache::Token>> equal_steps(int64_t T, int64_t n) {
+  std::vector<std::vector<AttentionCache::Token>> steps;
+  for (int64_t t = 0; t < T; ++t) {
+    if (t % n == 0) steps.emplace_back();
+    steps.back().push_back({0, t});
+  }
+  return steps;
+}
+
+std::vector<double> run_cached(AttentionProblem p,
+                               const std::vector<std::vector<AttentionCache::Token>>& steps, int64_t most) {
+  const AttentionCache cache(p, most);
+  for (const auto& step : steps) {
+    cpu::attention_cached(cache.step(step));
+    CHECK(cache.collect(step));
+  }
+  CHECK(mismatch(attention_forward_results(p)[0]) == "");
+  CHECK(cache.holds_all());
+  return p.out.to_double();
+}
+
+}  // namespace
+
 TEST_CASE(
     "attention: tokens appended to a cache, one by one or many at a time, give the whole sequence's rows") {
   const AttentionCase c = {"cached", 1, 150, 6, 2, 72};
   for (const DType dtype : {DType::f32, DType::bf16}) {
-    for (const int64_t step : {int64_t(1), int64_t(64), c.T}) {
-      INFO(name_of(dtype) << ", " << step << " at a time");
-      const AttentionProblem p = problem(c, dtype);
-      const AttentionCache cache(p);
-      for (int64_t t = 0; t < c.T; t += step) cpu::attention_cached(cache.step(t, std::min(step, c.T - t)));
-      const auto whole = attention_forward_results(p);
-      CHECK(mismatch(whole[0]) == "");
-      CHECK(cache.holds_all());
+    for (const int64_t n : {int64_t(1), int64_t(64), c.T}) {
+      INFO(name_of(dtype) << ", " << n << " at a time");
+      run_cached(problem(c, dtype), equal_steps(c.T, n), n);
     }
   }
+}
+
+TEST_CASE(
+    "attention: sequences of unequal length share the steps of a cache, each with the bits it has alone") {
+  const AttentionCase c = {"unequal", 5, 70, 4, 2, 40};
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    INFO(name_of(dtype));
+    AttentionProblem p = problem(c, dtype);
+    const auto steps = AttentionCache(p, 0).unequal_steps(11, 3);
+    const std::vector<double> together = run_cached(problem(c, dtype), steps, 11);
+    std::vector<std::vector<AttentionCache::Token>> alone;
+    for (int64_t b = 0; b < c.B; ++b) {
+      for (int64_t t = 0; t < c.T; ++t) alone.push_back({{b, t}});
+    }
+    CHECK(run_cached(problem(c, dtype), alone, 1) == together);
+  }
+}
+
+TEST_CASE("attention: a cache refuses a token of no slot of its own and one past its rows") {
+  AttentionProblem p = problem({"full", 1, 2, 1, 1, 8}, DType::f32);
+  const AttentionCache cache(p, 1);
+  const std::vector<AttentionCache::Token> one = {{0, 0}};
+  const AttentionCached step = cache.step(one);
+  cache.positions.as<int32_t>()[0] = int32_t(cache.T_max);
+  CHECK_THROWS_AS(cpu::attention_cached(step), genesis::Error);
+  cache.step(one);
+  cache.slot.as<int32_t>()[0] = int32_t(cache.slots);
+  CHECK_THROWS_AS(cpu::attention_cached(step), genesis::Error);
 }

@@ -78,16 +78,21 @@ TEST_CASE("attention: all cases on the CUDA kernels", "[long][.]") {
 
 namespace {
 
-// A sequence that is appended to a cache, `step` tokens at a time, has the rows that it has as a whole.
-void check_cached(const AttentionCase& c, DType dtype, int64_t step) {
-  INFO(c.name << ", " << name_of(dtype) << ", " << step << " at a time");
+using Steps = std::vector<std::vector<AttentionCache::Token>>;
+
+// Sequences that are appended to a cache, some tokens at a time, have the rows that they have as a whole.
+std::vector<double> check_cached(const AttentionCase& c, DType dtype, const Steps& steps) {
+  INFO(c.name << ", " << name_of(dtype));
+  size_t most = 0;
+  for (const auto& step : steps) most = std::max(most, step.size());
   std::vector<double> out;
   simt::in_all_orders([&](simt::Session&) {
-    const AttentionProblem p = problem(c, dtype);
-    const AttentionCache cache(p, simt::kDeviceMemory);
-    for (int64_t t = 0; t < c.T; t += step) {
-      cuda::attention_cached(cache.step(t, std::min(step, c.T - t)), {});
+    AttentionProblem p = problem(c, dtype);
+    const AttentionCache cache(p, int64_t(most), simt::kDeviceMemory);
+    for (const auto& step : steps) {
+      cuda::attention_cached(cache.step(step), {});
       simt::finish();
+      CHECK(cache.collect(step));
     }
     if (out.empty()) {
       CHECK(mismatch(attention_forward_results(p)[0]) == "");
@@ -96,16 +101,39 @@ void check_cached(const AttentionCase& c, DType dtype, int64_t step) {
     }
     CHECK(p.out.to_double() == out);
   });
+  return out;
+}
+
+Steps equal_steps(const AttentionCase& c, int64_t n) {
+  Steps steps;
+  for (int64_t b = 0; b < c.B; ++b) {
+    for (int64_t t = 0; t < c.T; ++t) {
+      if (t % n == 0) steps.emplace_back();
+      steps.back().push_back({b, t});
+    }
+  }
+  return steps;
 }
 
 }  // namespace
 
 TEST_CASE("attention: tokens appended to a cache on CUDA give the whole sequence's rows") {
   for (const DType dtype : {DType::f32, DType::bf16}) {
-    check_cached({"one by one", 1, 12, 4, 2, 72}, dtype, 1);
-    check_cached({"many at a time", 1, 100, 4, 2, 72}, dtype, 64);
-    check_cached({"more keys than a block's warps take at once", 1, 260, 1, 1, 8}, dtype, 260);
-    check_cached({"largest head", 1, 20, 2, 1, 256}, dtype, 20);
+    const auto check = [&](const AttentionCase& c, int64_t n) { check_cached(c, dtype, equal_steps(c, n)); };
+    check({"one by one", 1, 12, 4, 2, 72}, 1);
+    check({"many at a time", 1, 100, 4, 2, 72}, 64);
+    check({"more keys than a block's warps take at once", 1, 260, 1, 1, 8}, 260);
+    check({"largest head", 1, 20, 2, 1, 256}, 20);
+  }
+}
+
+TEST_CASE(
+    "attention: sequences of unequal length share a cache's steps on CUDA, each with the bits it has alone") {
+  const AttentionCase c = {"unequal", 3, 13, 4, 2, 40};
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    AttentionProblem p = problem(c, dtype);
+    const Steps steps = AttentionCache(p, 0).unequal_steps(7, 3);
+    CHECK(check_cached(c, dtype, steps) == check_cached(c, dtype, equal_steps(c, 1)));
   }
 }
 

@@ -31,7 +31,8 @@ void launch_attention(int64_t K, DType dtype) {
                     simt::kDeviceMemory);
   cuda::attention_forward(p.forward(), {});
   cuda::attention_backward(p.backward(), {});
-  cuda::attention_cached(AttentionCache(p, simt::kDeviceMemory).step(0, 1), {});
+  const AttentionCache cache(p, 1, simt::kDeviceMemory);
+  cuda::attention_cached(cache.step(std::vector<AttentionCache::Token>{{0, 0}}), {});
   simt::finish();
 }
 

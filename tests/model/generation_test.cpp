@@ -27,12 +27,13 @@ Graph logits_graph(const Config::Model& m, int64_t T, DType dtype, int64_t recur
 // A model that generates, in a storage of its own.
 class Generator {
  public:
-  static constexpr int64_t kRoom = 32;
+  static constexpr int64_t kSlots = 3, kRoom = 32;
 
   Generator(const Config::Model& m, DType dtype, int64_t recurrence, const std::vector<int64_t>& counts)
       : vocabulary_(m.vocab_size) {
     for (int64_t n : counts) {
-      executables_.emplace(n, Executable(build_generation_graph(m, n, kRoom, dtype, recurrence), storage_));
+      executables_.emplace(
+          n, Executable(build_generation_graph(m, n, {kSlots, kRoom}, dtype, recurrence), storage_));
     }
   }
 
@@ -44,7 +45,8 @@ class Generator {
     for (size_t i = 0; i < positions.size(); ++i) positions[i] = first + int32_t(i);
     storage_.write(for_count(kTokens, n), tokens.data() + first, size_t(n) * sizeof(int32_t));
     storage_.write(for_count(kPositions, n), positions.data(), size_t(n) * sizeof(int32_t));
-    storage_.write(kFirst, &first, sizeof first);
+    const std::vector<int32_t> slots(static_cast<size_t>(n), 1);
+    storage_.write(for_count(genesis::kSlots, n), slots.data(), size_t(n) * sizeof(int32_t));
     executables_.at(n).run(Phase::micro);
     std::vector<float> logits(size_t(n * vocabulary_));
     storage_.read(for_count(kLogits, n), logits.data(), logits.size() * sizeof(float));
@@ -94,7 +96,7 @@ void check_generation(const Config::Model& m, DType dtype) {
   CHECK(expected.mismatch("logits", generated) == "");
   CHECK(expected.allowed("logits") < (dtype == DType::f32 ? 3e-5 : 0.1) * expected.length("logits"));
 
-  // A slot an execution, and starting over needs no clearing.
+  // A cache an execution, and starting over needs no clearing.
   CHECK(generator.storage().with_role(Role::cache).size() == 2 * executions(m, recurrence).size());
   const std::vector<double> again = generator.extend(batch.tokens, 0, 8);
   CHECK(again == std::vector<double>(generated.begin(), generated.begin() + 8 * m.vocab_size));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 
 #include "engine/ops/attention.h"
@@ -59,27 +60,39 @@ inline void check_attention_backward(Device& device) {
   }
 }
 
-// A sequence in two steps: its first tokens, and then the last alone.
+// Sequences in two steps: the first tokens of all, and then the last of each beside a row that is none.
 inline void check_attention_cached(Device& device) {
   for (const auto& c : kAttentionCases) {
-    if (c.B > 1 || c.document > 0 || !is_small(c)) continue;
+    if (c.document > 0 || !is_small(c)) continue;
     for (const DType dtype : kFloatTypes) {
       INFO(c.name << ", " << name_of(dtype));
-      const AttentionNode node(c, dtype);
-      const AttentionCache cache(node.p);
+      AttentionNode node(c, dtype);
+      std::vector<AttentionCache::Token> first, last = {{-1, 0}};
+      for (int64_t b = 0; b < c.B; ++b) {
+        for (int64_t t = 0; t < c.T; ++t) (t < c.T - 1 ? first : last).push_back({b, t});
+      }
+      const AttentionCache cache(node.p, int64_t(std::max(first.size(), last.size())));
       for (const Buffer* b : {&cache.k, &cache.v})
         std::memset(b->data(), 0, size_t(b->size()) * size_of(dtype));
-      for (const auto& [first, n] : {std::pair(int64_t(0), c.T - 1), std::pair(c.T - 1, int64_t(1))}) {
-        const int64_t in = node.qkv[1], width = node.out[1], size = int64_t(size_of(dtype));
-        Buffer qkv(dtype, n * in), out(dtype, n * width), at(DType::i32, 1);
-        at.as<int32_t>()[0] = int32_t(first);
-        std::memcpy(qkv.data(), node.p.qkv.as<char>() + first * in * size, size_t(n * in * size));
+      for (const auto& step : {first, last}) {
+        const auto n = int64_t(step.size());
+        if (n == 0) continue;
+        cache.step(step);
+        Buffer slot(DType::i32, n), positions(DType::i32, n), qkv(dtype, n * node.qkv[1]),
+            out(dtype, n * node.out[1]);
+        for (const auto& [to, from] : {std::pair(&slot, &cache.slot), std::pair(&positions, &cache.positions),
+                                       std::pair(&qkv, &cache.qkv)}) {
+          std::memcpy(to->data(), from->data(), size_t(to->size()) * size_of(to->dtype()));
+        }
         AttentionAttrs attrs = node.attrs;
+        attrs.B = 1;
         attrs.T = int(n);
-        const Shape rows{cache.T_max, c.KV, c.K};
-        OneNode(device, ops::kAttentionCached, attrs, {{qkv, {n, in}}, {at, {1}}}, {{out, {n, width}}},
+        const Shape rows{cache.slots, cache.T_max, c.KV, c.K};
+        OneNode(device, ops::kAttentionCached, attrs,
+                {{qkv, {n, node.qkv[1]}}, {slot, {n}}, {positions, {n}}}, {{out, {n, node.out[1]}}},
                 {{cache.k, rows}, {cache.v, rows}});
-        std::memcpy(node.p.out.as<char>() + first * width * size, out.data(), size_t(n * width * size));
+        std::memcpy(cache.out.data(), out.data(), size_t(out.size()) * size_of(dtype));
+        CHECK(cache.collect(step));
       }
       check_results({attention_forward_results(node.p).front()});
     }
