@@ -16,6 +16,7 @@ std::unique_ptr<Device> open_device(const Config::Device& config) {
         "device.kind is cuda, but this build trains on the CPU only: set device.kind to cpu or auto");
   // More threads than CPUs take turns, and each loop waits for the last of them.
   if (config.threads > 0) set_thread_count(int(std::min<int64_t>(config.threads, available_cpus())));
+  start_threads();
   return make_cpu_device();
 }
 

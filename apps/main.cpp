@@ -2,11 +2,9 @@
 
 #include <csignal>
 #include <exception>
-#include <filesystem>
 #include <iostream>
-#include <new>
-#include <system_error>
 
+#include "apps/error_text.h"
 #include "apps/version.h"
 
 namespace genesis {
@@ -52,24 +50,9 @@ int run_main(CLI::App& app, int argc, char** argv, const std::function<void()>& 
     }
     app.exit(e);  // --help, --version
     return written(app.get_name());
-  } catch (const std::filesystem::filesystem_error& e) {
-    std::cout.flush();
-    std::cerr << app.get_name() << ": " << e.path1().string() << ": " << e.code().message() << "\n";
-  } catch (const std::system_error& e) {  // the standard library's threads: all else throws Error
-    const bool refused = e.code() == std::errc::resource_unavailable_try_again;
-    std::cout.flush();
-    std::cerr << app.get_name() << ": "
-              << (refused
-                      ? "cannot start a thread: a limit on processes (ulimit -u, a container's) or on memory "
-                        "is reached"
-                      : e.what())
-              << "\n";
-  } catch (const std::bad_alloc&) {
-    std::cout.flush();
-    std::cerr << app.get_name() << ": there is not enough memory\n";
   } catch (const std::exception& e) {
     std::cout.flush();
-    std::cerr << app.get_name() << ": " << e.what() << "\n";
+    std::cerr << app.get_name() << ": " << error_text(e) << "\n";
   }
   return 1;
 }

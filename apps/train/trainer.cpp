@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "apps/device.h"
+#include "apps/error_text.h"
 #include "apps/train/checkpoints.h"
 #include "apps/train/schedule_change.h"
 #include "apps/train/training_graph.h"
@@ -66,7 +67,7 @@ Trainer::Trainer(const Config& config, Terminal terminal, MeasurePeak measure_pe
   const DType dtype = compute_type(config.device);
   const TrainingGraph training =
       build_training_graph(config, {dtype, device_->kind(), memory_limit(config, device_->total_memory())});
-  // Made only to be refused here, before the run's folder is touched, when the data does not suffice.
+  // Made only to be refused here, before the run's folder is touched: the data may not suffice, or there be no thread for it.
   Loader(data_.train, loader_options(config, 0));
 
   check_can_go_on(config, data_.tokenizer);
@@ -243,7 +244,7 @@ void Trainer::save_if_fails(const std::function<void()>& action) {
   try {
     action();
   } catch (const std::exception& error) {
-    throw Error(error.what() + save_after_failure());
+    throw Error(error_text(error) + save_after_failure());
   }
 }
 
@@ -254,7 +255,7 @@ std::string Trainer::save_after_failure() {
     return fmt::format("; step {} is saved, and the same command goes on from there{}{}", state_.step,
                        told.empty() ? "" : "; ", told);
   } catch (const std::exception& error) {
-    return fmt::format("; and step {} could not be saved either: {}", state_.step, error.what());
+    return fmt::format("; and step {} could not be saved either: {}", state_.step, error_text(error));
   }
 }
 

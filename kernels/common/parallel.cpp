@@ -45,11 +45,15 @@ thread_local bool inside = false;
 // takes the next iteration. So a loop ends as soon as the threads that run have done it.
 class Pool {
  public:
-  void share_out(int64_t n, int threads, detail::Task task, const void* body) {
-    while (made_ < threads - 1) {
-      ++made_;
-      std::thread([this, index = made_] { work_for_ever(index); }).detach();
+  // Threads beside the callers, so that there are `threads` in all.
+  void make(int threads) {
+    for (; made_ < threads - 1; ++made_) {
+      std::thread([this, index = made_ + 1] { work_for_ever(index); }).detach();
     }
+  }
+
+  void share_out(int64_t n, int threads, detail::Task task, const void* body) {
+    make(threads);
     task_ = task;
     body_ = body;
     n_ = n;
@@ -95,7 +99,7 @@ class Pool {
     index_here = 0;
   }
 
-  int made_ = 0;  // threads beside the callers
+  int made_ = 0;
   // The loop at work. Written while it is closed and has no members.
   detail::Task task_ = nullptr;
   const void* body_ = nullptr;
@@ -112,6 +116,12 @@ class Pool {
 std::atomic<int> chosen = 0;
 std::mutex one_loop;
 
+// Never destroyed: its threads end with the process.
+Pool& pool() {
+  static Pool& made = *new Pool;
+  return made;
+}
+
 }  // namespace
 
 int thread_count() {
@@ -122,17 +132,20 @@ int thread_count() {
 
 void set_thread_count(int threads) { chosen.store(threads, std::memory_order_relaxed); }
 
+void start_threads() {
+  const std::lock_guard lock(one_loop);
+  pool().make(thread_count());
+}
+
 int thread_index() { return index_here; }
 
 namespace detail {
 
 void share_out(int64_t n, Task task, const void* body) {
-  // Never destroyed: its threads end with the process.
-  static Pool& pool = *new Pool;
   const int threads = int(std::min<int64_t>(n, thread_count()));
   if (threads > 1 && !inside) {
     if (const std::unique_lock lock(one_loop, std::try_to_lock); lock) {
-      return pool.share_out(n, threads, task, body);
+      return pool().share_out(n, threads, task, body);
     }
   }
   for (int64_t i = 0; i < n; ++i) task(body, i);

@@ -7,9 +7,11 @@
 #include <csignal>
 #include <filesystem>
 #include <map>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <numbers>
 #include <set>
+#include <system_error>
 
 #include "apps/device.h"
 #include "apps/train/training_graph.h"
@@ -397,6 +399,30 @@ TEST_CASE("where the console cannot be written the step is saved, too") {
     trainer.reset();
     CHECK(tiny.trainer(config)->state() == reached);
   }
+}
+
+TEST_CASE("what the standard library throws in a run is told in words, and the step saved") {
+  TinyRun tiny;
+  const Config config = tiny.config("run", {"--checkpoint.every=0", "--eval.every=5", "--train.steps=5"});
+  const auto message_with = [&](const auto& error) {
+    fs::remove_all(config.run_dir);
+    const auto trainer = tiny.trainer(config);
+    int64_t asked = 0;  // the last time in validation
+    return message_of([&] {
+      trainer->run([&] {
+        if (++asked == 7) throw error;
+        return false;
+      });
+    });
+  };
+  const std::string saved = "; step 5 is saved, and the same command goes on from there";
+  CHECK(message_with(std::bad_alloc()) == "there is not enough memory" + saved);
+  CHECK(message_with(std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again))) ==
+        "cannot start a thread: a limit on processes (ulimit -u, a container's) or on memory is reached" +
+            saved);
+  CHECK(message_with(fs::filesystem_error("directory iterator cannot open directory", "a/b",
+                                          std::make_error_code(std::errc::permission_denied))) ==
+        "a/b: Permission denied" + saved);
 }
 
 TEST_CASE("a run that is told to stop validates no more, and stops after a validation it was in") {

@@ -49,7 +49,22 @@ bool each_once(int64_t n) {
   return !wrong;
 }
 
+auto threads_of_process() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return std::distance(begin(tasks), end(tasks));
+}
+
 }  // namespace
+
+TEST_CASE("start_threads makes all that a loop will want, once") {
+  const Threads use(12);  // more than any other test here
+  start_threads();
+  const auto threads = threads_of_process();
+  CHECK(threads >= 12);
+  for (int again = 0; again < 3; ++again) start_threads();
+  CHECK(each_once(40));
+  CHECK(threads_of_process() == threads);
+}
 
 TEST_CASE("parallel_for: every iteration once, with any number of threads, again and again") {
   for (const int threads : {1, 2, 3, 8, 2, 1, 5}) {
@@ -123,10 +138,6 @@ TEST_CASE("parallel_for: threads sleep while they wait for work and for each oth
 
 TEST_CASE("matmul: its products are the pool's work, and start no threads of their own") {
   const Threads use(3);
-  const auto threads_of_process = [] {
-    const std::filesystem::directory_iterator tasks("/proc/self/task");
-    return std::distance(begin(tasks), end(tasks));
-  };
   CHECK(each_once(3));
   const auto before = threads_of_process();
   for (const DType in : {DType::f32, DType::bf16}) {
