@@ -94,11 +94,12 @@ RunLog::RunLog(const Options& options, Terminal terminal)
                        .table = {},
                        .metrics = {},
                        .events = {}}) {
+  // The event file is new and can be taken back; metrics.jsonl is cut only once nothing else can fail.
+  if (options.tensorboard) sinks_->events.emplace(options.run_dir + "/tensorboard", options.done_steps);
   if (options.metrics) {
     sinks_->metrics.emplace(options.run_dir + "/metrics.jsonl", options.done_steps,
                             [this](const std::string& line) { message(line); });
   }
-  if (options.tensorboard) sinks_->events.emplace(options.run_dir + "/tensorboard", options.done_steps);
 }
 
 RunLog::~RunLog() = default;

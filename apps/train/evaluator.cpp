@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numbers>
+#include <utility>
 
 #include "kernels/common/error.h"
 #include "model/decoder.h"
@@ -18,6 +19,20 @@ void feed(Storage& storage, const Batch& batch) {
   write(kPositions, batch.positions);
 }
 
+std::vector<ValidationGraph> validation_graphs(const Config& config, DType dtype) {
+  if (config.data.validation.empty()) return {};
+  std::vector<int64_t> recurrence = config.eval.recurrence;
+  if (recurrence.empty()) recurrence = {trained_recurrence(config.model)};
+  const BatchShape shape{config.train.micro_batch, config.data.sequence_length, config.data.document_mask};
+  const bool recurrent = config.model.recurrence.core > 0;
+  std::vector<ValidationGraph> graphs;
+  for (int64_t k : recurrence) {
+    graphs.push_back(
+        {recurrent ? std::optional(k) : std::nullopt, build_loss_graph(config.model, shape, dtype, k)});
+  }
+  return graphs;
+}
+
 Evaluator::Evaluator(const Config& config, const std::vector<std::shared_ptr<const TokenDataset>>& data,
                      DType dtype, Storage& storage)
     : max_batches_(config.eval.batches), storage_(storage) {
@@ -27,15 +42,8 @@ Evaluator::Evaluator(const Config& config, const std::vector<std::shared_ptr<con
   options.document_mask = config.data.document_mask;
   options.overlap = config.eval.overlap;
   for (const auto& d : data) loaders_.emplace_back(d, options);
-  if (loaders_.empty()) return;
-
-  std::vector<int64_t> recurrence = config.eval.recurrence;
-  if (recurrence.empty()) recurrence = {trained_recurrence(config.model)};
-  const BatchShape shape{options.micro_batch, options.T, options.document_mask};
-  for (int64_t k : recurrence) {
-    const bool recurrent = config.model.recurrence.core > 0;
-    models_.push_back({recurrent ? std::optional(k) : std::nullopt,
-                       Executable(build_loss_graph(config.model, shape, dtype, k), storage)});
+  for (ValidationGraph& v : validation_graphs(config, dtype)) {
+    models_.push_back({v.recurrence, Executable(std::move(v.graph), storage)});
   }
 }
 

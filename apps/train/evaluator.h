@@ -12,6 +12,14 @@
 
 namespace genesis {
 
+struct ValidationGraph {
+  std::optional<int64_t> recurrence;  // recurrent steps; none for a dense model
+  Graph graph;
+};
+
+// What the config's validation runs; nothing where it names no data for it.
+std::vector<ValidationGraph> validation_graphs(const Config& config, DType dtype);
+
 class Evaluator {
  public:
   // Prepares one executable for each number of recurrent steps that the config asks for, on the parameters in

@@ -2,14 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 
 #include "apps/device.h"
 #include "apps/error_text.h"
 #include "apps/train/checkpoints.h"
+#include "apps/train/resume.h"
 #include "apps/train/schedule_change.h"
 #include "apps/train/training_graph.h"
+#include "engine/passes/plan_memory.h"
 #include "io/file.h"
 #include "io/format.h"
 #include "io/run_dir.h"
@@ -32,28 +36,24 @@ LoaderOptions loader_options(const Config& config, int64_t first_sample) {
   return o;
 }
 
-std::string differences(const std::string& held, const std::string& wanted) {
-  return config_differences(parse_config(held, "the run's config.yaml"),
-                            parse_config(wanted, "the new config"));
+// All that is allocated, in bytes: the graphs' constants, and one arena, which is for one graph at a time.
+void check_it_fits(const Config& config, const Graph& training, const Target& target) {
+  size_t arena = 0, constants = 0;
+  const auto add = [&](const Graph& graph) {
+    const MemoryPlan plan = plan_memory(graph, target.device);
+    arena = std::max(arena, plan.bytes);
+    constants += plan.constant_bytes;
+  };
+  add(training);
+  for (const auto& [recurrence, graph] : validation_graphs(config, target.dtype)) add(graph);
+  check_fits(config, persistent_bytes(training) + constants, arena, target.memory);
 }
 
-// A run goes on with the tokenizer that it began with, and with a schedule that it can go on with. Asked before the
-// folder is claimed, which writes to it.
-void check_can_go_on(const Config& config, const std::optional<Tokenizer>& tokenizer) {
-  const auto checkpoint = latest_checkpoint(config.run_dir, [](const std::string&) {});
-  if (!checkpoint) return;
-  const TrainState state = read_checkpoint_state(*checkpoint);
-  const std::string& held = state.tokenizer_hash;
-  check(
-      !tokenizer || held.empty() || tokenizer->hash() == held,
-      fmt::format(
-          "{} was trained with the tokenizer of hash {}, but {} has hash {}: choose another folder for this "
-          "run, or go on with that one's tokenizer and data",
-          config.run_dir, held, config.data.tokenizer, tokenizer ? tokenizer->hash() : ""));
-  // Another run is refused as such, when the folder is claimed.
-  if (differences(state.config, print_config(config)).empty()) {
-    schedule_begin(config, state, [](const std::string&) {});
-  }
+void keep_tokenizer(const Config& config) {
+  const std::string text = read_text_file(config.data.tokenizer), kept = kept_tokenizer(config.run_dir);
+  std::error_code unreadable;
+  if (std::filesystem::exists(kept, unreadable) && read_text_file(kept) == text) return;
+  replace_text_file(kept, text);
 }
 
 }  // namespace
@@ -65,31 +65,38 @@ Trainer::Trainer(const Config& config, Terminal terminal, MeasurePeak measure_pe
       storage_(*device_),
       measure_peak_(std::move(measure_peak)) {
   const DType dtype = compute_type(config.device);
-  const TrainingGraph training =
-      build_training_graph(config, {dtype, device_->kind(), memory_limit(config, device_->total_memory())});
-  // Made only to be refused here, before the run's folder is touched: the data may not suffice, or there be no thread for it.
+  const Target target{dtype, device_->kind(), memory_limit(config, device_->total_memory())};
+  const TrainingGraph training = build_training_graph(config, target);
+  check_it_fits(config, training.graph, target);
+  // Made only to be refused here, before anything is allocated, when the data does not suffice or there is no
+  // thread for it.
   Loader(data_.train, loader_options(config, 0));
 
-  check_can_go_on(config, data_.tokenizer);
-
-  const std::string text = print_config(config);
-  claim_ = std::make_unique<RunClaim>(claim_run_dir(config.run_dir, text, differences));
+  // What fails from here on leaves the run's folder as it was found: the claim sees to it until the run begins.
+  claim_ = std::make_unique<RunClaim>(
+      claim_run_dir(config.run_dir, print_config(config), [&](const std::string& held, const std::string&) {
+        return config_differences(parse_config(held, config.run_dir + "/config.yaml"), config);
+      }));
+  std::vector<std::string> lines;
+  const auto say = [&](const std::string& line) { lines.push_back(line); };
+  const auto checkpoint = checkpoint_to_go_on_from(config, data_, say);
   flops_a_step_ = model_flops(training.graph) * double(config.train.batch_size / config.train.micro_batch);
   optimizer_ = make_optimizer(config.optim);
   executable_ = std::make_unique<Executable>(training.graph, storage_);
   evaluator_ = std::make_unique<Evaluator>(config, data_.validation, dtype, storage_);
-
-  std::vector<std::string> lines;
-  resume_or_begin([&](const std::string& line) { lines.push_back(line); });
-  if (data_.tokenizer) {
-    replace_text_file(kept_tokenizer(config.run_dir), read_text_file(config.data.tokenizer));
+  if (checkpoint) {
+    resume(*checkpoint, say);
+  } else {
+    initialise();
+    say("a new run in " + config.run_dir);
   }
-  state_.config = text;
   loader_ = std::make_unique<Loader>(data_.train, loader_options(config, state_.samples));
+  if (data_.tokenizer) keep_tokenizer(config);
   log_ =
       std::make_unique<RunLog>(RunLog::Options{config.run_dir, config.train.steps, state_.step,
                                                config.log.every, config.log.metrics, config.log.tensorboard},
                                terminal);
+  claim_->begin();
   log_->message(fmt::format("{} parameters, {} on {}, {} tokens a step, {} of memory",
                             format_count(double(parameter_count(config.model))), name_of(dtype),
                             threads_in_words(config.device), format_count(double(tokens_per_step())),
@@ -97,22 +104,22 @@ Trainer::Trainer(const Config& config, Terminal terminal, MeasurePeak measure_pe
   for (const std::string& line : lines) log_->message(line);
 }
 
-void Trainer::resume_or_begin(const std::function<void(const std::string&)>& say) {
-  const auto checkpoint = latest_checkpoint(config_.run_dir, say);
-  if (!checkpoint) {
-    state_.seed = uint64_t(config_.train.seed);
-    if (data_.tokenizer) state_.tokenizer_hash = data_.tokenizer->hash();
-    initialise_parameters(config_.model, state_.seed, storage_);
-    say("a new run in " + config_.run_dir);
-    return;
-  }
-  state_ = load_run(*checkpoint, storage_);
+void Trainer::initialise() {
+  state_.config = print_config(config_);
+  state_.seed = uint64_t(config_.train.seed);
+  if (data_.tokenizer) state_.tokenizer_hash = data_.tokenizer->hash();
+  initialise_parameters(config_.model, state_.seed, storage_);
+}
+
+void Trainer::resume(const std::string& checkpoint, const Warn& say) {
+  state_ = load_run(checkpoint, storage_);
   saved_step_ = state_.step;
   state_.schedule_begin = schedule_begin(config_, state_, say);
-  say(fmt::format("going on from {} (step {})", *checkpoint, state_.step));
-  if (const std::string reason = why_unsound(*checkpoint); !reason.empty()) {
+  state_.config = print_config(config_);
+  say(fmt::format("going on from {} (step {})", checkpoint, state_.step));
+  if (const std::string reason = why_unsound(checkpoint); !reason.empty()) {
     say(fmt::format("this checkpoint is not sound: {}. To go on from an older one, move {} away", reason,
-                    *checkpoint));
+                    checkpoint));
   }
 }
 

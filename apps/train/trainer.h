@@ -20,8 +20,9 @@ namespace genesis {
 
 class Trainer {
  public:
-  // Opens and checks everything before anything is written, claims the run's folder, and goes on from its
-  // latest checkpoint, or begins anew. The peak is measured when there are steps to take.
+  // Opens and checks everything, claims the run's folder, and goes on from its latest checkpoint, or begins anew. On
+  // an Error the folder is as it was found. A plan that doesn't fit into memory is refused before anything is
+  // allocated. The peak is measured when there are steps to take.
   using MeasurePeak = std::function<double(Device& device, DType dtype)>;  // in FLOP/s
   Trainer(const Config& config, Terminal terminal, MeasurePeak measure_peak = measure_peak_flops);
 
@@ -34,7 +35,8 @@ class Trainer {
   const Storage& storage() const { return storage_; }
 
  private:
-  void resume_or_begin(const std::function<void(const std::string&)>& say);
+  void initialise();
+  void resume(const std::string& checkpoint, const Warn& say);
   StepRecord take_step();
   void accumulate_gradients();
   double update_parameters();  // returns the learning rate

@@ -1,5 +1,7 @@
 #include "apps/train/training_graph.h"
 
+#include <fmt/format.h>
+
 #include "engine/ops/op.h"
 #include "engine/passes/differentiate.h"
 #include "io/format.h"
@@ -35,7 +37,35 @@ size_t memory_limit(const Config& config, size_t device_memory) {
   return config.train.memory_budget > 0 ? size_t(config.train.memory_budget) : device_memory / 10 * 9;
 }
 
+void check_fits(const Config& config, size_t persistent, size_t arena, size_t memory) {
+  const auto bytes = [](size_t n) { return format_bytes(double(n)); };
+  const size_t peak = persistent + arena;
+  if (peak <= memory) return;
+  throw Error(fmt::format(
+      "training needs {}: {} for parameters, gradients and optimizer, {} for activations (train.recompute: "
+      "{}). That "
+      "is {} more than {}: {}lower train.micro_batch, make the model smaller, or raise train.memory_budget",
+      bytes(peak), bytes(persistent), bytes(arena), name_of(config.train.recompute), bytes(peak - memory),
+      config.train.memory_budget > 0
+          ? fmt::format("the {} of train.memory_budget", bytes(memory))
+          : fmt::format("the {} that are nine tenths of this device's memory", bytes(memory)),
+      config.train.recompute == Config::Recompute::automatic ? "" : "choose train.recompute: auto, "));
+}
+
 namespace {
+
+// Sizes are sums of up to some hundred thousand values: of this many bytes each they stay below 2^63.
+constexpr double kMostBytes = 0x1p45;
+
+void check_sizes(const Graph& graph) {
+  for (const Value& v : graph.values) {
+    double bytes = double(size_of(v.dtype));
+    for (int i = 0; i < v.shape.rank(); ++i) bytes *= double(v.shape[i]);
+    check(bytes <= kMostBytes, fmt::format("'{}' alone, of shape {}, is {}: make the model, "
+                                           "train.micro_batch or data.sequence_length smaller",
+                                           v.name, v.shape.to_string(), format_bytes(bytes)));
+  }
+}
 
 RecomputePolicy policy_of(Config::Recompute choice) {
   switch (choice) {
@@ -58,6 +88,7 @@ TrainingGraph build_training_graph(const Config& config, const Target& target, c
   const BatchShape batch{config.train.micro_batch, config.data.sequence_length, config.data.document_mask};
   TrainingGraph t;
   t.graph = build_loss_graph(config.model, batch, target.dtype, trained_recurrence(config.model));
+  check_sizes(t.graph);
   passed("build", t.graph);
 
   differentiate(t.graph);

@@ -36,6 +36,10 @@ double model_flops(const Graph& graph);
 size_t bytes_of(const Graph& graph, Role role);
 size_t persistent_bytes(const Graph& graph);
 
+// Throws Error, saying by how much and what to change, unless `persistent` bytes and an arena of `arena` fit into
+// `memory`.
+void check_fits(const Config& config, size_t persistent, size_t arena, size_t memory);
+
 // The config's budget, or nine tenths of what the device has: the rest is for the system and the program.
 size_t memory_limit(const Config& config, size_t device_memory);
 
