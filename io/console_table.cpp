@@ -101,4 +101,17 @@ std::vector<std::string> ConsoleTable::lines(const EvalRecord& record, int colum
   return wrapped(words, columns);
 }
 
+std::vector<std::string> ConsoleTable::lines(const std::string& message, int columns) {
+  if (columns == 0 || message.size() <= static_cast<size_t>(columns)) return {message};
+  std::vector<std::string> words{""};
+  for (const char c : message) {
+    if (c == ' ') {
+      words.emplace_back();
+    } else {
+      words.back() += c;
+    }
+  }
+  return wrapped(words, columns);
+}
+
 }  // namespace genesis

@@ -16,6 +16,8 @@ class ConsoleTable {
   // be. The header comes first, again every 40 lines, and where other columns are left out than before.
   std::vector<std::string> lines(const StepRecord& record, int columns);
   static std::vector<std::string> lines(const EvalRecord& record, int columns);
+  // A sentence, broken between words; one longer than the console, a path perhaps, stays whole.
+  static std::vector<std::string> lines(const std::string& message, int columns);
 
  private:
   std::vector<size_t> shown_;  // of all columns

@@ -120,7 +120,7 @@ void RunLog::evaluation(const EvalRecord& record) {
   sinks_->print(ConsoleTable::lines(record, sinks_->columns()));
 }
 
-void RunLog::message(const std::string& line) { sinks_->print({line}); }
+void RunLog::message(const std::string& line) { sinks_->print(ConsoleTable::lines(line, sinks_->columns())); }
 
 void RunLog::finish() { sinks_->bar.finish(); }
 

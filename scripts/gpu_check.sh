@@ -22,7 +22,7 @@ while [ $# -gt 0 ]; do
     --output:?*) output=$2 ;;
     --packages:?*) packages=$(realpath -e -- "$2") || exit 2 ;;
     --baseline:?*) baseline=$(realpath -e -- "$2") || exit 2 ;;
-    -h:* | --help:*) usage; exit 0 ;;
+    -h:* | --help:*) usage; exit ;;
     *) echo "gpu_check: unknown argument $1, or one without its value" >&2; usage >&2; exit 2 ;;
   esac
   shift 2

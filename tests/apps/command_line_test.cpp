@@ -72,14 +72,23 @@ TEST_CASE("an option that there is not is named, whatever else is missing") {
 }
 
 TEST_CASE("output that could not be written is an error, of --help and --version too") {
-  for (const char* program : kPrograms) {
-    for (const char* option : {"--help", "--version"}) {
-      const Shell shell(program);
-      const std::string run = "cd " + shell.folder.path().string() + " && " + GENESIS_BIN_DIR + "/" +
-                              program + " " + option + " >/dev/full 2>err";
-      CHECK(std::system(run.c_str()) != 0);
-      CHECK(has(read_text_file(shell.folder.file("err")), "standard output could not be written"));
-    }
+  std::vector<std::string> commands{"genesis_tokenize train --help",
+                                    "genesis_tokenize encode --help",
+                                    "genesis_tokenize decode --help",
+                                    "genesis_train --help-config",
+                                    "genesis_train --print-config " GENESIS_SOURCE_DIR
+                                    "/configs/quickstart.yaml",
+                                    "genesis_train --plan " GENESIS_SOURCE_DIR "/configs/quickstart.yaml"};
+  for (const std::string program : kPrograms) {
+    for (const char* option : {" --help", " --version"}) commands.push_back(program + option);
+  }
+  const TempFolder folder;
+  for (const std::string& command : commands) {
+    INFO(command);
+    const std::string run =
+        "cd " + folder.path().string() + " && " + GENESIS_BIN_DIR + "/" + command + " >/dev/full 2>err";
+    CHECK(std::system(run.c_str()) != 0);
+    CHECK(has(read_text_file(folder.file("err")), "standard output could not be written"));
   }
 }
 

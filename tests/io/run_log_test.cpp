@@ -335,6 +335,36 @@ TEST_CASE("no line of the table is wider than the terminal, and the columns stan
   }
 }
 
+TEST_CASE("a sentence is broken between words where the terminal is narrower, and nowhere else") {
+  const TempFolder folder;
+  const std::string sentence =
+      "3.4M parameters, bf16 on 2 threads (device.threads is 9), 1.02k tokens a step, 121 MiB of memory";
+  const std::string path = "going on from a/folder/of/a/run/with/a/long/name (step 12)";
+  for (const bool interactive : {true, false}) {
+    for (int width = 24; width <= 100; ++width) {
+      Screen screen;
+      screen.width = width;
+      const TempFolder run;
+      RunLog log({.run_dir = run.path(), .total_steps = 9, .metrics = false, .tensorboard = false},
+                 screen.terminal(interactive));
+      log.message(sentence);
+      log.message(path);
+      log.finish();
+      INFO(width << "\n" << screen.out.str());
+      std::string all;
+      for (std::string line : screen.lines()) {
+        for (size_t at; (at = line.rfind("\r\x1b[K")) != std::string::npos;) line = line.substr(at + 4);
+        if (line.empty()) continue;
+        const bool one_word = line.find(' ', 2) == std::string::npos;
+        CHECK((int(line.size()) < width || one_word || !interactive));
+        all += (line.starts_with("  ") ? line.substr(1) : line.starts_with("going") ? "\n" + line : line);
+      }
+      CHECK(all == sentence + "\n" + path);
+      if (!interactive) CHECK(screen.out.str() == all + "\n");
+    }
+  }
+}
+
 TEST_CASE(
     "validation has a bar of its own in the training bar's place, or plain lines where nobody watches") {
   const TempFolder folder;

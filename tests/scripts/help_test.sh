@@ -21,6 +21,7 @@ for script in scripts/*.sh; do
   for option in -h --help; do
     $script $option >"$work/said" 2>&1 || fail "$script $option failed"
     grep -q "$script" "$work/said" || fail "$script $option does not show its use"
+    if $script $option >/dev/full 2>"$work/said"; then fail "$script $option passed on a full device"; fi
   done
   result=0
   $script --bogus >"$work/said" 2>&1 || result=$?
