@@ -35,6 +35,11 @@ struct CpuDevice {
   static constexpr auto grad_norm = cpu::grad_norm;
   static constexpr auto grad_norm_workspace = cpu::grad_norm_workspace;
   static constexpr auto adamw = cpu::adamw;
+  static constexpr auto muon_momentum = cpu::muon_momentum;
+  static constexpr auto muon_normalize = cpu::muon_normalize;
+  static constexpr auto muon_polynomial = cpu::muon_polynomial;
+  static constexpr auto muon_update = cpu::muon_update;
+  static constexpr auto muon_momentum_workspace = cpu::muon_momentum_workspace;
 
   static std::function<void(const void*, const void*, void*)> matmul(const MatMulShape& shape) {
     const auto product = std::make_shared<cpu::MatMul>(shape);

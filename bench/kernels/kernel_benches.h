@@ -14,6 +14,7 @@
 #include "kernels/embedding/embedding_cases.h"
 #include "kernels/grad_norm/grad_norm_cases.h"
 #include "kernels/matmul/matmul_cases.h"
+#include "kernels/muon/muon_cases.h"
 #include "kernels/rmsnorm/rmsnorm_cases.h"
 #include "kernels/rope/rope_cases.h"
 #include "kernels/swiglu/swiglu_cases.h"
@@ -51,6 +52,7 @@ class KernelBenches {
       for (const auto& c : kAttentionBenchCases) attention(c, dtype);
       for (const auto& c : kAttentionCachedBenchCases) attention_cached(c, dtype);
       for (const auto& c : kMatMulBenchCases) matmul(c, dtype);
+      for (const auto& c : kMuonBenchCases) muon(c, dtype);
     }
     for (const auto& c : grad_norm_bench_cases()) grad_norm(c);
     for (const auto& c : adamw_bench_cases()) adamw(c);
@@ -200,6 +202,27 @@ class KernelBenches {
       const auto p = std::make_shared<AdamWProblem>(c, Device::memory());
       return Prepared{[p] { Device::adamw(p->args()); }, p->bytes()};
     });
+  }
+
+  // The passes between its products, each by itself.
+  void muon(const MuonCase& c, DType dtype) {
+    const auto pass = [&](const char* name, const auto& launch, double (MuonProblem::*bytes)() const) {
+      add(name, c.name, dtype, c.rows * c.columns, [c, dtype, launch, bytes] {
+        const size_t workspace = Device::muon_momentum_workspace(c.rows * c.columns);
+        const auto p = std::make_shared<MuonProblem>(c, dtype, workspace, Device::memory());
+        Device::muon_momentum(p->momentum());  // leaves a norm
+        return Prepared{[p, launch] { launch(*p); }, ((*p).*bytes)()};
+      });
+    };
+    using P = MuonProblem;
+    pass(
+        "muon_momentum", [](const P& p) { Device::muon_momentum(p.momentum()); }, &P::momentum_bytes);
+    pass(
+        "muon_normalize", [](const P& p) { Device::muon_normalize(p.normalize()); }, &P::normalize_bytes);
+    pass(
+        "muon_polynomial", [](const P& p) { Device::muon_polynomial(p.polynomial()); }, &P::polynomial_bytes);
+    pass(
+        "muon_update", [](const P& p) { Device::muon_update(p.update()); }, &P::update_bytes);
   }
 
   void layer(const LayerCase& c) {

@@ -284,9 +284,10 @@ Cost cost(const Graph& g, const Node& n) {
   KernelCost multiply{.name = "muon, products", .unit = unit_of_products(t), .launches = 0};
   for (const MatMulShape& s : products(g, n, DeviceKind::cuda)) {
     multiply.flops += 2. * double(s.M) * double(s.N) * double(s.K);
-    multiply.bytes += double(s.M * s.K + s.K * s.N) * x + double(s.M * s.N) * double(size_of(s.c));
     multiply.launches += 1;
   }
+  // An iteration's: A = X X^T, A A, and a polynomial of A times X. A is made in fp32.
+  multiply.bytes = (3 * elements * x) * kMuonIterations + (8 + 2 * x) * squares;
   Cost total;
   total.kernels = {
       {"muon, momentum", Unit::fma, 9 * elements, 12 * elements, 2 * count},  // and the norm

@@ -114,7 +114,8 @@ void muon_polynomial(const MuonPolynomial& a);
 void muon_update(const MuonUpdate& a);
 size_t muon_momentum_workspace(int64_t n);
 }  // namespace cpu
-// In 16-byte accesses where the arrays (and the polynomial's rows) are aligned to them.
+// In 16-byte accesses, 256 elements a warp, where the arrays (and the polynomial's rows) are aligned to them; the last
+// elements of an array, or of a polynomial's row, one by one.
 namespace cuda {
 void muon_momentum(const MuonMomentum& a, Stream stream);
 void muon_normalize(const MuonNormalize& a, Stream stream);

@@ -13,7 +13,7 @@ namespace genesis {
 
 struct MuonCase {
   const char* name;
-  int64_t rows, columns;
+  int64_t rows, columns;  // the polynomial's matrices are [rows, rows]
   float scale = 0.25f;
 };
 
@@ -25,7 +25,10 @@ inline const std::vector<MuonCase>& muon_cases() {
   return cases;
 }
 
-// The arrays of one matrix. The polynomial's square is [rows, rows].
+inline constexpr MuonCase kMuonBenchCases[] = {
+    {"quickstart, ffn", 192, 512}, {"1b, queries", 1536, 1536}, {"1b, ffn", 1536, 4736}};
+
+// The arrays of one matrix.
 struct MuonProblem {
   MuonCase c;
   DType dtype;
@@ -76,6 +79,20 @@ struct MuonProblem {
         c.rows * c.columns, dtype,      x.data(), 1.5f, 0.1f, step.as<MuonStep>(), norm_and_scale.as<float>(),
         master.as<float>(), copy.data()};
   }
+
+  // Gradient and m are read, m is written.
+  double momentum_bytes() const { return 12 * elements(); }
+  // Gradient and m are read, X is written.
+  double normalize_bytes() const { return (8 + double(size_of(dtype))) * elements(); }
+  // The square and the Gram matrix are read, the polynomial is written.
+  double polynomial_bytes() const {
+    return (4 + 2 * double(size_of(dtype))) * double(c.rows) * double(c.rows);
+  }
+  // X and master are read, master and copy are written.
+  double update_bytes() const { return (8 + double(size_of(dtype)) + 2) * elements(); }
+
+ private:
+  double elements() const { return double(c.rows) * double(c.columns); }
 };
 
 // Runs the passes one after the other and hands each result to `take`. After a pass `finish` is called.

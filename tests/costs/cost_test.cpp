@@ -7,6 +7,7 @@
 #include "engine/ops/attention.h"
 #include "engine/ops/elementwise.h"
 #include "engine/ops/embedding.h"
+#include "engine/ops/muon.h"
 #include "engine/ops/optimizer.h"
 #include "engine/ops/rmsnorm.h"
 #include "engine/ops/rope.h"
@@ -17,6 +18,7 @@
 #include "kernels/elementwise/elementwise_cases.h"
 #include "kernels/embedding/embedding_cases.h"
 #include "kernels/grad_norm/grad_norm_cases.h"
+#include "kernels/muon/muon_cases.h"
 #include "kernels/rmsnorm/rmsnorm_cases.h"
 #include "kernels/rope/rope_cases.h"
 #include "kernels/simt/device.h"
@@ -157,6 +159,50 @@ TEST_CASE("cost: the sums', zeros' and the optimizer's bytes are those that thei
     check_kernel(only(g.cost(ops::kAdamW, AdamWAttrs{.tensors = {{.weight_decay = 0.1f}}},
                              {step, scale, grad}, {}, changed)),
                  nullptr, [&] { cuda::adamw(a.args(), {}); });
+  }
+}
+
+// The products are cuBLASLt's: they count as their arrays' bytes.
+TEST_CASE("cost: Muon's bytes are those of its products and of its CUDA kernels' passes") {
+  constexpr int64_t kMatrices = 2, kSmall = 256, kLarge = 1024, kN = kSmall * kLarge;
+  for (const DType t : {DType::f32, DType::bf16}) {
+    INFO(name_of(t));
+    OneNode g;
+    const Shape whole{kMatrices * kSmall, kLarge};
+    const auto array = [&] { return g.array(whole, DType::f32); };
+    std::vector<ValueId> changed{array(), array()};
+    if (t == DType::bf16) changed.push_back(g.array(whole, t));
+    MuonAttrs attrs;
+    attrs.rows = kSmall;
+    attrs.columns = kLarge;
+    attrs.matrices = {{0, 0}, {0, kSmall}};
+    const Cost cost =
+        g.cost(ops::kMuon, attrs, {g.array({1}, DType::f32), g.array({2}, DType::f32), array()}, {}, changed);
+    const MuonProblem p({"", kSmall, kLarge}, t, cuda::muon_momentum_workspace(kN), simt::kDeviceMemory);
+    MuonUpdate update = p.update();
+    if (t == DType::f32) update.copy = nullptr;
+    const auto for_each = [&](int64_t times, const auto& kernel, const auto& args) {
+      return [&, times] {
+        for (int64_t i = 0; i < kMatrices * times; ++i) kernel(args, Stream{});
+      };
+    };
+    REQUIRE(cost.kernels.size() == (t == DType::bf16 ? 6 : 5));
+    check_kernel(cost.kernels[0], p.workspace.data(), for_each(1, cuda::muon_momentum, p.momentum()));
+    check_kernel(cost.kernels[1], nullptr, for_each(1, cuda::muon_normalize, p.normalize()));
+    check_kernel(cost.kernels[3], nullptr, for_each(kMuonIterations, cuda::muon_polynomial, p.polynomial()));
+    check_kernel(cost.kernels[4], nullptr, for_each(1, cuda::muon_update, update));
+    if (t == DType::bf16) {
+      const Cast round{kSmall * kSmall, DType::f32, t, p.square.data(), p.gram.data()};
+      check_kernel(cost.kernels[5], nullptr, for_each(kMuonIterations, cuda::cast, round));
+    }
+    // Of an iteration: A = X X^T, A A, and a polynomial of A times X.
+    const auto size = double(size_of(t)), x = double(kN), a = double(kSmall * kSmall);
+    const KernelCost& products = cost.kernels[2];
+    CHECK(products.bytes == kMatrices * kMuonIterations *
+                                ((size * x + 4 * a) + (size * a + 4 * a) + (size * (a + x) + size * x)));
+    CHECK(products.flops == kMatrices * kMuonIterations * 2. * (x * kSmall + a * kSmall + x * kSmall));
+    CHECK(products.launches == kMatrices * kMuonIterations * 3);
+    CHECK(cost.flops == cost.kernel_flops());
   }
 }
 

@@ -7,6 +7,7 @@
 #include "kernels/elementwise/elementwise_cases.h"
 #include "kernels/embedding/embedding_cases.h"
 #include "kernels/grad_norm/grad_norm_cases.h"
+#include "kernels/muon/muon_cases.h"
 #include "kernels/rmsnorm/rmsnorm_cases.h"
 #include "kernels/rope/rope_cases.h"
 #include "kernels/simt/device.h"
@@ -146,6 +147,18 @@ TEST_CASE("traffic: grad_norm") {
 TEST_CASE("traffic: adamw") {
   const AdamWProblem p({"", tensors(65536)}, simt::kDeviceMemory);
   check_traffic("many tensors", p.bytes(), [&] { cuda::adamw(p.args(), {}); });
+}
+
+TEST_CASE("traffic: muon") {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    INFO(name_of(dtype));
+    const MuonProblem p({"", 512, 1536}, dtype, cuda::muon_momentum_workspace(512 * 1536),
+                        simt::kDeviceMemory);
+    check_traffic("momentum", p.momentum_bytes(), [&] { cuda::muon_momentum(p.momentum(), {}); });
+    check_traffic("normalize", p.normalize_bytes(), [&] { cuda::muon_normalize(p.normalize(), {}); });
+    check_traffic("polynomial", p.polynomial_bytes(), [&] { cuda::muon_polynomial(p.polynomial(), {}); });
+    check_traffic("update", p.update_bytes(), [&] { cuda::muon_update(p.update(), {}); });
+  }
 }
 
 TEST_CASE("traffic: add, scale, zero, cast") {

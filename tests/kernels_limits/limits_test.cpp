@@ -13,6 +13,7 @@
 #include "kernels/elementwise/elementwise_cases.h"
 #include "kernels/embedding/embedding_cases.h"
 #include "kernels/grad_norm/grad_norm_cases.h"
+#include "kernels/muon/muon_cases.h"
 #include "kernels/rmsnorm/rmsnorm_cases.h"
 #include "kernels/rope/rope_cases.h"
 #include "kernels/simt/device.h"
@@ -66,6 +67,11 @@ void launch_in(DType dtype) {
     const CrossEntropyProblem p({"", 1, V, V}, dtype, dtype, simt::kDeviceMemory);
     cuda::cross_entropy(p.args(), {});
   }
+  const MuonProblem muon({"", 8, 512}, dtype, cuda::muon_momentum_workspace(8 * 512), simt::kDeviceMemory);
+  cuda::muon_momentum(muon.momentum(), {});
+  cuda::muon_normalize(muon.normalize(), {});
+  cuda::muon_polynomial(muon.polynomial(), {});
+  cuda::muon_update(muon.update(), {});
 }
 
 // Starts every kernel of a training step, to learn how each is launched.

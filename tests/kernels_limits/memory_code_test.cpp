@@ -54,6 +54,10 @@ constexpr Narrow kNarrow[] = {
     {"cross_entropy_kernel", 2, 2, "target and its logit; the row's loss, twice in the code"},
     {"adamw_kernel", 20, 7, "the chunk's tensor among all, the step's settings; a tensor's last elements"},
     {"grad_norm_kernel", 4, 1, "the chunk's tensor among all; a tensor's last elements; the chunk's sum"},
+    {"muon_momentum_kernel", 3, 2, "the scale; a matrix's last elements; the chunk's sum"},
+    {"muon_normalize_kernel", 4, 2, "scale and norm; a matrix's last elements, or zeros"},
+    {"muon_polynomial_kernel", 2, 1, "a row's last elements"},
+    {"muon_update_kernel", 6, 3, "scale and rate; a matrix's last elements, with a copy and without"},
 };
 
 // Kernels that have no array to move in 16 bytes, and those for shapes that 16 bytes do not divide.
@@ -72,10 +76,11 @@ constexpr const char* kWithout[] = {
     "embedding_sort_kernel",     // tokens: a number a row
     "cross_entropy_sum_kernel",  // losses: a number a row
     "grad_norm_final_kernel",    // a number a chunk of 131,072
+    "muon_norm_kernel",          // a number a chunk of 32,768
 };
 
-constexpr const char* kMemoryBound[] = {"rmsnorm",   "rmsnorm_plain", "swiglu", "rope",     "elementwise",
-                                        "embedding", "cross_entropy", "adamw",  "grad_norm"};
+constexpr const char* kMemoryBound[] = {"rmsnorm",   "rmsnorm_plain", "swiglu", "rope",      "elementwise",
+                                        "embedding", "cross_entropy", "adamw",  "grad_norm", "muon"};
 
 bool holds(const std::string& name, const char* part) { return name.find(part) != std::string::npos; }
 

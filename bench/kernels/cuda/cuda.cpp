@@ -92,6 +92,11 @@ struct CudaDevice {
   static constexpr auto grad_norm = on_own_stream<cuda::grad_norm>;
   static constexpr auto grad_norm_workspace = cuda::grad_norm_workspace;
   static constexpr auto adamw = on_own_stream<cuda::adamw>;
+  static constexpr auto muon_momentum = on_own_stream<cuda::muon_momentum>;
+  static constexpr auto muon_normalize = on_own_stream<cuda::muon_normalize>;
+  static constexpr auto muon_polynomial = on_own_stream<cuda::muon_polynomial>;
+  static constexpr auto muon_update = on_own_stream<cuda::muon_update>;
+  static constexpr auto muon_momentum_workspace = cuda::muon_momentum_workspace;
 
   static std::function<void(const void*, const void*, void*)> matmul(const MatMulShape& shape) {
     static const cuda::BlasLt library;
