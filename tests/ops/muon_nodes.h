@@ -4,6 +4,7 @@
 #include "kernels/common/bf16.h"
 #include "kernels/muon/muon_ref.h"
 #include "tests/ops/one_node.h"
+#include "tests/support/singular_values.h"
 
 namespace genesis {
 
@@ -57,7 +58,63 @@ inline double length(const std::vector<double>& a, const std::vector<double>& b)
   return std::sqrt(squares);
 }
 
+// One matrix from 0 on with a moment of 0: the step is -X, where X has the gradient's singular vectors. Of a random
+// matrix's singular values those that the iteration promises anything of, from 0.003 (Jordan) or 0.001 (Polar Express)
+// of the Frobenius norm on, end in the published band, and none above it.
+inline void check_muon_band(Device& device) {
+  struct Published {
+    const char* name;
+    const MuonCoefficients& coefficients;
+    double from, least, most;
+  };
+  constexpr int64_t kRows = 48;
+  for (const Published& p : {Published{"jordan", kMuonJordan, 0.003, 0.68, 1.21},
+                             {"polar_express", kMuonPolarExpress, 0.001, 0.84, 1.124}}) {
+    for (const auto& shape : {std::pair<int64_t, int64_t>(kRows, kRows), {kRows, 64}, {64, kRows}}) {
+      for (const DType dtype : kFloatTypes) {
+        const auto [rows, columns] = shape;
+        INFO(p.name << ", " << rows << " x " << columns << ", " << name_of(dtype));
+        const int64_t n = rows * columns;
+        Buffer grad(DType::f32, n), master(DType::f32, n), m(DType::f32, n), copy;
+        if (dtype == DType::bf16) copy = Buffer(dtype, n);
+        grad.fill_normal(7, 0);
+        master.fill(0);
+        m.fill(0);
+        Buffer step(DType::f32, 1), norm_and_scale(DType::f32, 2);
+        step.set(0, 1);
+        norm_and_scale.set(0, 1);
+        norm_and_scale.set(1, 1);
+        MuonAttrs attrs;
+        attrs.rows = rows;
+        attrs.columns = columns;
+        attrs.coefficients = p.coefficients;
+        attrs.matrices = {{0, 0, 0.f}};
+        std::vector<Array> into{{master, {rows, columns}}, {m, {rows, columns}}};
+        if (copy.data()) into.push_back({copy, {rows, columns}});
+        OneNode(device, ops::kMuon, attrs, {{step, {1}}, {norm_and_scale, {2}}, {grad, {rows, columns}}}, {},
+                into);
+
+        const auto before = singular_values(grad.to_double(), rows, columns);
+        const auto after = singular_values(master.to_double(), rows, columns);
+        const double size = length(grad.to_double(), std::vector<double>(size_t(n)));
+        INFO("singular values from " << before.back() / size << " to " << before.front() / size
+                                     << " end between " << after.back() << " and " << after.front());
+        REQUIRE(before.front() / size > 50 * p.from);
+        size_t promised = 0;
+        for (const double value : before) promised += value / size >= p.from;
+        REQUIRE(promised + 2 > before.size());
+        // The roundings of a matrix's elements are independent: their own largest singular value is about half of one
+        // rounding of the values around 1 (0.3 were seen).
+        const double error = unit_roundoff(dtype);
+        CHECK(after[promised - 1] >= p.least - error);
+        CHECK(after.front() <= p.most + error);
+      }
+    }
+  }
+}
+
 inline void check_muon(Device& device) {
+  check_muon_band(device);
   for (const auto& c : kMuonNodeCases) {
     for (const DType dtype : kFloatTypes) {
       INFO(c.name << ", " << name_of(dtype));
