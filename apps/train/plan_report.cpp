@@ -44,21 +44,26 @@ std::string parameter_rows(const Config::Model& model) {
 }
 
 std::string arithmetic(const Config& config, const Graph& graph) {
-  double forward = 0, backward = 0, again = 0;
+  double forward = 0, backward = 0, again = 0, update = 0;
   for (const Node& node : graph.nodes) {
-    if (node.phase != Phase::micro) continue;
     const Cost cost = cost_of(graph, node);
-    double& own = node.recompute ? again : node.backward ? backward : forward;
+    double& own = node.phase != Phase::micro ? update
+                  : node.recompute           ? again
+                  : node.backward            ? backward
+                                             : forward;
     own += cost.flops - cost.backward_flops;
     backward += cost.backward_flops;
   }
   const double tokens = double(config.train.micro_batch * config.data.sequence_length);
   const auto per_token = [&](double flops) { return format_count(flops / tokens); };
+  // Once for all micro-steps of a step.
+  const double share = update / double(config.train.batch_size / config.train.micro_batch);
   std::string s = "FLOPs a token\n";
   s += row("forward", per_token(forward));
   s += row("backward", per_token(backward));
   s += row("recompute", per_token(again));
-  s += row("total", per_token(forward + backward + again),
+  s += row("optimizer", per_token(share), fmt::format("{} a step", format_count(update)));
+  s += row("total", per_token(forward + backward + again + share),
            fmt::format("{} of it the model's", per_token(forward + backward)));
   s += "tokens\n";
   s += row("a micro-step", exact(config.train.micro_batch * config.data.sequence_length));
