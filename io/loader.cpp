@@ -52,7 +52,6 @@ void fill(Batch& batch, int64_t row, const TokenDataset& data, int64_t begin, bo
     std::fill(targets.begin(), targets.begin() + std::min(context, count), kIgnoredTarget);
   }
   for (int64_t i = count; i < T; ++i) positions[i] = int32_t(i - count);
-  batch.targets_counted += std::max<int64_t>(count - context, 0);
 }
 
 // The stream of random numbers that orders a dataset in an epoch. The first bit keeps it apart from the

@@ -31,7 +31,6 @@ constexpr int32_t kIgnoredTarget = -1;
 struct Batch {
   int64_t B = 0, T = 0;
   std::vector<int32_t> tokens, targets, positions;  // [B T]
-  int64_t targets_counted = 0;                      // targets that are not kIgnoredTarget
 };
 
 struct LoaderOptions {
