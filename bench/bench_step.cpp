@@ -10,12 +10,11 @@
 #include "apps/device.h"
 #include "apps/main.h"
 #include "apps/train/training_graph.h"
+#include "apps/train/training_step.h"
 #include "engine/ops/matmul.h"
-#include "engine/runtime/executable.h"
 #include "kernels/common/random.h"
-#include "model/decoder.h"
+#include "model/executions.h"
 #include "model/init.h"
-#include "optim/optimizer.h"
 
 using namespace genesis;
 
@@ -70,18 +69,17 @@ class Products {
   double flops_ = 0;
 };
 
-void make_up_batch(const Config& config, Storage& storage) {
-  const int64_t T = config.data.sequence_length, rows = config.train.micro_batch * T;
-  std::vector<int32_t> tokens(size_t(rows) + 1), positions(static_cast<size_t>(rows));
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    tokens[i] = int32_t(random_bits(1, 0, i) % uint32_t(config.model.vocab_size));
+Batch make_up_batch(const Config& config) {
+  Batch batch{config.train.micro_batch, config.data.sequence_length, {}, {}, {}};
+  for (int64_t i = 0; i < batch.B * batch.T; ++i) {
+    const auto token = [&](int64_t at) {
+      return int32_t(random_bits(1, 0, uint64_t(at)) % uint32_t(config.model.vocab_size));
+    };
+    batch.tokens.push_back(token(i));
+    batch.targets.push_back(token(i + 1));
+    batch.positions.push_back(int32_t(i % batch.T));
   }
-  for (size_t i = 0; i < positions.size(); ++i) positions[i] = int32_t(int64_t(i) % T);
-  const size_t bytes = positions.size() * sizeof(int32_t);
-  storage.write(kTokens, tokens.data(), bytes);
-  storage.write(kTargets, tokens.data() + 1, bytes);
-  storage.write(kPositions, positions.data(), bytes);
-  make_optimizer(config.optim)->write_step(storage, 1e-4, 1);
+  return batch;
 }
 
 std::string label(const Node& node, const Graph& graph) {
@@ -116,18 +114,24 @@ void bench(const Config& config, int steps) {
   Storage storage(*device);
   const DType dtype = compute_type(config.device);
   const size_t memory = memory_limit(config, device->total_memory());
-  Executable step(build_training_graph(config, {dtype, device->kind(), memory}).graph, storage);
+  const int64_t recurrence = trained_recurrence(config.model);
+  TrainingStep step({{recurrence, build_training_graph(config, {dtype, device->kind(), memory}).graph}},
+                    config.optim, storage);
   initialise_parameters(config.model, 1, storage);
-  make_up_batch(config, storage);
-  const Products all(*device, step.graph(), [](const Node&) { return true; });
-  const Products head(*device, step.graph(), [](const Node& node) { return node.op != &ops::kMatMul; });
+  const Batch batch = make_up_batch(config);
+  Executable& executable = step.executable(recurrence);
+  const Graph& graph = executable.graph();
+  const Products all(*device, graph, [](const Node&) { return true; });
+  const Products head(*device, graph, [](const Node& node) { return node.op != &ops::kMatMul; });
 
   const int64_t micro_steps = config.train.batch_size / config.train.micro_batch;
   const double tokens = double(config.train.batch_size * config.data.sequence_length);
+  int64_t number = 0;
   const auto run_step = [&] {
-    step.run(Phase::begin);
-    for (int64_t i = 0; i < micro_steps; ++i) step.run(Phase::micro);
-    step.run(Phase::update);
+    step.begin();
+    for (int64_t i = 0; i < micro_steps; ++i) step.micro(batch, recurrence);
+    step.update(1e-4, ++number);
+    check(step.result().applied, "the step's loss or gradient is not finite");
   };
   const auto run_products = [&](const Products& p) {
     for (int64_t i = 0; i < micro_steps; ++i) p.run();
@@ -135,7 +139,7 @@ void bench(const Config& config, int steps) {
   std::vector<double> step_s, products_s, head_s;
   for (int i = -2; i < steps; ++i) {  // two to warm up
     if (i == 0) {
-      step.time_nodes(true);
+      executable.time_nodes(true);
       step_s.clear(), products_s.clear(), head_s.clear();
     }
     step_s.push_back(seconds_of(run_step));
@@ -143,11 +147,11 @@ void bench(const Config& config, int steps) {
     head_s.push_back(seconds_of([&] { run_products(head); }));
   }
   double matmul_s = median(head_s);  // those inside other ops, measured alone; the others in their nodes
-  for (size_t i = 0; i < step.graph().nodes.size(); ++i) {
-    if (step.graph().nodes[i].op == &ops::kMatMul) matmul_s += step.node_seconds()[i] / steps;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (graph.nodes[i].op == &ops::kMatMul) matmul_s += executable.node_seconds()[i] / steps;
   }
 
-  print_table(step, steps, tokens);
+  print_table(executable, steps, tokens);
   const double step_time = median(step_s), products_time = median(products_s);
   std::cout << fmt::format(
       "\n{} on {}, {} tokens a step, median of {} steps\n"

@@ -4,20 +4,12 @@
 #include <numbers>
 #include <utility>
 
+#include "apps/train/training_step.h"
 #include "kernels/common/error.h"
 #include "model/decoder.h"
 #include "model/executions.h"
 
 namespace genesis {
-
-void feed(Storage& storage, const Batch& batch) {
-  const auto write = [&](const char* name, const std::vector<int32_t>& ids) {
-    storage.write(name, ids.data(), ids.size() * sizeof(int32_t));
-  };
-  write(kTokens, batch.tokens);
-  write(kTargets, batch.targets);
-  write(kPositions, batch.positions);
-}
 
 std::vector<ValidationGraph> validation_graphs(const Config& config, DType dtype) {
   if (config.data.validation.empty()) return {};

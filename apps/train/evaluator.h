@@ -51,7 +51,4 @@ class Evaluator {
   std::vector<Model> models_;
 };
 
-// Writes a micro-batch to the model's inputs.
-void feed(Storage& storage, const Batch& batch);
-
 }  // namespace genesis

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <filesystem>
 
 #include "apps/device.h"
@@ -18,7 +17,7 @@
 #include "io/format.h"
 #include "io/run_dir.h"
 #include "kernels/common/error.h"
-#include "model/decoder.h"
+#include "model/executions.h"
 #include "model/init.h"
 #include "model/parameters.h"
 
@@ -66,8 +65,9 @@ Trainer::Trainer(const Config& config, Terminal terminal, MeasurePeak measure_pe
       measure_peak_(std::move(measure_peak)) {
   const DType dtype = compute_type(config.device);
   const Target target{dtype, device_->kind(), memory_limit(config, device_->total_memory())};
-  const TrainingGraph training = build_training_graph(config, target);
-  check_it_fits(config, training.graph, target);
+  Graph graph = build_training_graph(config, target).graph;
+  check_it_fits(config, graph, target);
+  const size_t persistent = persistent_bytes(graph);
   // Made only to be refused here, before anything is allocated, when the data does not suffice or there is no
   // thread for it.
   Loader(data_.train, loader_options(config, 0));
@@ -80,9 +80,9 @@ Trainer::Trainer(const Config& config, Terminal terminal, MeasurePeak measure_pe
   std::vector<std::string> lines;
   const auto say = [&](const std::string& line) { lines.push_back(line); };
   const auto checkpoint = checkpoint_to_go_on_from(config, data_, say);
-  flops_a_step_ = model_flops(training.graph) * double(config.train.batch_size / config.train.micro_batch);
-  optimizer_ = make_optimizer(config.optim);
-  executable_ = std::make_unique<Executable>(training.graph, storage_);
+  flops_a_step_ = model_flops(graph) * double(config.train.batch_size / config.train.micro_batch);
+  step_ = std::make_unique<TrainingStep>(
+      std::map<int64_t, Graph>{{trained_recurrence(config.model), std::move(graph)}}, config.optim, storage_);
   evaluator_ = std::make_unique<Evaluator>(config, data_.validation, dtype, storage_);
   if (checkpoint) {
     resume(*checkpoint, say);
@@ -100,7 +100,7 @@ Trainer::Trainer(const Config& config, Terminal terminal, MeasurePeak measure_pe
   log_->message(fmt::format("{} parameters, {} on {}, {} tokens a step, {} of memory",
                             format_count(double(parameter_count(config.model))), name_of(dtype),
                             threads_in_words(config.device), format_count(double(tokens_per_step())),
-                            format_bytes(double(persistent_bytes(training.graph) + storage_.arena_bytes()))));
+                            format_bytes(double(persistent + storage_.arena_bytes()))));
   for (const std::string& line : lines) log_->message(line);
 }
 
@@ -179,44 +179,31 @@ Trainer::Recurrences Trainer::left_out() const {
 StepRecord Trainer::take_step() {
   const auto start = std::chrono::steady_clock::now();
   save_if_fails([&] { accumulate_gradients(); });
-  const double lr = update_parameters();
-
-  LossSum sum;
-  float norm_and_scale[2];
-  storage_.read(kLossAndCount, &sum, sizeof sum);
-  storage_.read(kNormAndScaleValue, norm_and_scale, sizeof norm_and_scale);
-  const bool applied = std::isfinite(norm_and_scale[1]);  // AdamW has changed nothing otherwise
-  count_step(applied);
+  const double lr = next_learning_rate(config_, state_);
+  step_->update(lr, state_.optimizer_step + 1);
+  const StepResult result = step_->result();
+  count_step(result.applied);
 
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   step_time_.add(seconds);
   StepRecord record;
   record.step = state_.step;
-  record.loss = sum.total_loss() / sum.total_count();
-  record.grad_norm = double(norm_and_scale[0]);
+  record.loss = result.loss;
+  record.grad_norm = result.grad_norm;
   record.lr = lr;
   record.tokens_per_second = double(tokens_per_step()) / seconds;
   record.mfu = flops_a_step_ / seconds / peak_flops_;
   record.memory_bytes = int64_t(storage_.bytes());
   record.tokens = state_.tokens;
   record.eta_seconds = step_time_.typical() * double(config_.train.steps - state_.step);
-  record.skipped = !applied;
+  record.skipped = !result.applied;
   return record;
 }
 
 void Trainer::accumulate_gradients() {
-  executable_->run(Phase::begin);
-  for (int64_t i = 0; i < loader_->micro_batches(); ++i) {
-    feed(storage_, loader_->next());
-    executable_->run(Phase::micro);
-  }
-}
-
-double Trainer::update_parameters() {
-  const double lr = next_learning_rate(config_, state_);
-  optimizer_->write_step(storage_, lr, state_.optimizer_step + 1);
-  executable_->run(Phase::update);
-  return lr;
+  const int64_t recurrence = trained_recurrence(config_.model);
+  step_->begin();
+  for (int64_t i = 0; i < loader_->micro_batches(); ++i) step_->micro(loader_->next(), recurrence);
 }
 
 void Trainer::count_step(bool applied) {

@@ -8,13 +8,12 @@
 #include "apps/train/evaluator.h"
 #include "apps/train/peak.h"
 #include "apps/train/step_time.h"
-#include "engine/runtime/executable.h"
+#include "apps/train/training_step.h"
 #include "io/checkpoint.h"
 #include "io/config.h"
 #include "io/loader.h"
 #include "io/run_dir.h"
 #include "io/run_log.h"
-#include "optim/optimizer.h"
 
 namespace genesis {
 
@@ -39,7 +38,6 @@ class Trainer {
   void resume(const std::string& checkpoint, const Warn& say);
   StepRecord take_step();
   void accumulate_gradients();
-  double update_parameters();  // returns the learning rate
   void count_step(bool applied);
   void stop_if_lost() const;  // throws Error after too many steps in a row that were not applied
   bool is_due(int64_t every) const;
@@ -56,8 +54,7 @@ class Trainer {
   RunData data_;
   std::unique_ptr<Device> device_;
   Storage storage_;
-  std::unique_ptr<Optimizer> optimizer_;
-  std::unique_ptr<Executable> executable_;
+  std::unique_ptr<TrainingStep> step_;
   std::unique_ptr<Evaluator> evaluator_;
   std::unique_ptr<RunClaim> claim_;
   std::unique_ptr<Loader> loader_;

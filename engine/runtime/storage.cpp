@@ -18,14 +18,14 @@ void* Storage::bind(const Value& value) {
   return it->second.buffer.data();
 }
 
-const Storage::Array* Storage::find(const std::string& name) const {
+const Storage::Array* Storage::find(std::string_view name) const {
   const auto it = arrays_.find(name);
   return it == arrays_.end() ? nullptr : &it->second;
 }
 
 namespace {
 
-void check_size(const Storage::Array* array, const std::string& name, size_t bytes) {
+void check_size(const Storage::Array* array, std::string_view name, size_t bytes) {
   if (array == nullptr) throw Error(fmt::format("there is no array named '{}'", name));
   if (array->value.bytes() != bytes) {
     throw Error(fmt::format("'{}' has {} bytes, not {}", name, array->value.bytes(), bytes));
@@ -34,13 +34,13 @@ void check_size(const Storage::Array* array, const std::string& name, size_t byt
 
 }  // namespace
 
-void Storage::write(const std::string& name, const void* host, size_t bytes) {
+void Storage::write(std::string_view name, const void* host, size_t bytes) {
   const Array* array = find(name);
   check_size(array, name, bytes);
   device_.copy_in(array->buffer.data(), host, bytes);
 }
 
-void Storage::read(const std::string& name, void* host, size_t bytes) const {
+void Storage::read(std::string_view name, void* host, size_t bytes) const {
   const Array* array = find(name);
   check_size(array, name, bytes);
   device_.copy_out(host, array->buffer.data(), bytes);

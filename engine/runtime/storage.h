@@ -3,8 +3,10 @@
 // work on the same parameters.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/device/device.h"
@@ -23,14 +25,14 @@ class Storage {
   void* bind(const Value& value);
 
   // Throws Error if there is no such array, or `bytes` is not its size.
-  void write(const std::string& name, const void* host, size_t bytes);
-  void read(const std::string& name, void* host, size_t bytes) const;
+  void write(std::string_view name, const void* host, size_t bytes);
+  void read(std::string_view name, void* host, size_t bytes) const;
 
   struct Array {
     Value value;
     DeviceBuffer buffer;
   };
-  const Array* find(const std::string& name) const;
+  const Array* find(std::string_view name) const;
   std::vector<const Array*> with_role(Role role) const;  // sorted by name
   size_t bytes() const;                                  // of all arrays and the arena
 
@@ -42,7 +44,7 @@ class Storage {
 
  private:
   Device& device_;
-  std::map<std::string, Array> arrays_;
+  std::map<std::string, Array, std::less<>> arrays_;
   DeviceBuffer arena_;
 };
 

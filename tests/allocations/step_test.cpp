@@ -128,7 +128,7 @@ TEST_CASE("allocations: a step on the CPU allocates nothing but what oneDNN does
       Config::Optim optim;
       optim.kind = kind;
       Trainee trainee(m, {B, T, true}, recurrent ? 2 : 1,
-                      {.dtype = dtype, .recompute = RecomputePolicy::block, .optim = optim});
+                      {.dtype = dtype, .recompute = Config::Recompute::block, .optim = optim});
       initialise_parameters(m, 1, trainee.storage());
       const TokenBatch batch = random_batch(m.vocab_size, B, T, true, 1);
       const Products of_micro(trainee.executable().graph(), Phase::micro);

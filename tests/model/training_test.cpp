@@ -6,6 +6,7 @@
 #include "kernels/muon/muon_ref.h"
 #include "model/executions.h"
 #include "model/init.h"
+#include "model/parameters.h"
 #include "tests/support/catch.h"
 #include "tests/support/rounding_model.h"
 #include "tests/support/trainee.h"
@@ -58,7 +59,7 @@ std::vector<TokenBatch> split(const TokenBatch& whole, int64_t count) {
       return std::vector<int32_t>(v.begin() + p * B * whole.T, v.begin() + (p + 1) * B * whole.T);
     };
     parts.push_back(
-        {B, whole.T, whole.document_mask, cut(whole.tokens), cut(whole.targets), cut(whole.positions)});
+        {{B, whole.T, cut(whole.tokens), cut(whole.targets), cut(whole.positions)}, whole.document_mask});
   }
   return parts;
 }
@@ -80,11 +81,11 @@ TEST_CASE("training: recompute changes the plan and not a bit of the result") {
       const BatchShape shape{B, T, true};
       const int64_t K = trained_recurrence(m);
       Trainee none(m, shape, K, {.dtype = dtype});
-      Trainee block(m, shape, K, {.dtype = dtype, .recompute = RecomputePolicy::block});
+      Trainee block(m, shape, K, {.dtype = dtype, .recompute = Config::Recompute::block});
       const size_t most = none.executable().memory().bytes, least = block.executable().memory().bytes;
       REQUIRE(least < most);
       const auto within = [&](size_t budget) -> TraineeOptions {
-        return {.dtype = dtype, .recompute = RecomputePolicy::automatic, .budget = budget};
+        return {.dtype = dtype, .recompute = Config::Recompute::automatic, .budget = budget};
       };
       Trainee automatic(m, shape, K, within((most + least) / 2));
       // A little less than everything: what the backward passes of norms and SwiGLU give again is not kept.
@@ -207,6 +208,60 @@ TEST_CASE("training: a shared layer's gradient is the sum over its runs, each a 
   }
 }
 
+TEST_CASE(
+    "training: micro-batches at several numbers of recurrent steps add up in one step, whose result waits") {
+  const Config::Model m = untied_recurrent_model();
+  const BatchShape shape{2, 9, false};
+  const std::vector<TokenBatch> parts = batches(m, shape.B, shape.T, 2, 3);
+  Trainee one(m, shape, 1), three(m, shape, 3);
+  Config config;
+  config.model = m;
+  config.train.micro_batch = shape.B;
+  config.data.sequence_length = shape.T;
+  config.train.recompute = Config::Recompute::none;
+  std::map<int64_t, Graph> graphs;
+  for (const int64_t K : {1, 3}) {
+    config.model.recurrence.steps = K;
+    graphs[K] = build_training_graph(config, {.dtype = DType::f32}).graph;
+  }
+  const std::unique_ptr<Device> device = make_cpu_device();
+  Storage storage(*device);
+  TrainingStep both(std::move(graphs), config.optim, storage);
+  one.set_random_weights(4);
+  three.set_random_weights(4);
+  for (const std::string& name : one.parameters()) {
+    set_parameter(storage, name, get_parameter(one.storage(), name));
+  }
+  one.begin();
+  one.micro(parts[0]);
+  three.begin();
+  three.micro(parts[1]);
+  both.begin();
+  both.micro(parts[0], 1);
+  both.micro(parts[1], 3);
+
+  for (const std::string& name : one.parameters()) {
+    INFO(name);
+    const std::vector<double> a = one.read("d." + name), b = three.read("d." + name);
+    std::vector<float> sum(a.size());
+    storage.read("d." + name, sum.data(), sum.size() * sizeof(float));
+    double worst = 0, largest = 0;
+    for (size_t i = 0; i < sum.size(); ++i) {
+      worst = std::max(worst, std::abs(double(sum[i]) - a[i] - b[i]));
+      largest = std::max({largest, std::abs(a[i]), std::abs(b[i])});
+    }
+    // As many additions to a sum that is not zero to begin with as the layer has runs and the batch tokens.
+    CHECK(worst <= unit_roundoff(DType::f32) * double(shape.B * shape.T + 3) * largest);
+  }
+  both.update(1e-2, 1);
+  // Asked for when the next step's sums are in the place of its own.
+  both.begin();
+  both.micro(parts[1], 1);
+  const StepResult result = both.result();
+  CHECK(result.applied);
+  CHECK(result.loss == Approx((one.loss() + three.loss()) / (one.count() + three.count())).epsilon(1e-6));
+}
+
 TEST_CASE("training: a global batch in one, four or eight micro-batches has one loss and one gradient") {
   for (const Config::Model& m : {tiny_model(), untied_recurrent_model()}) {
     INFO((m.recurrence.core > 0 ? "recurrent" : "dense"));
@@ -307,20 +362,22 @@ TEST_CASE("training: what is not finite changes no parameter, master or moment")
       std::vector<float> spoilt(gradient.begin(), gradient.end());
       spoilt[3] = bad;
       trainee.storage().write("d.norm.weight", spoilt.data(), spoilt.size() * sizeof(float));
-      trainee.update(1e-2f, 2);
-      CHECK(!std::isfinite(trainee.read(kNormAndScaleValue)[0]));
+      const StepResult of_gradient = trainee.update(1e-2f, 2);
+      CHECK(!of_gradient.applied);
+      CHECK(!std::isfinite(of_gradient.grad_norm));
       CHECK(difference(before, trainee.bits(kTrained)) == "");
 
       micro_steps();
       const LossSum sum{bad, float(trainee.count())};
       trainee.storage().write(kLossAndCount, &sum, sizeof sum);
-      trainee.update(1e-2f, 2);
-      CHECK(std::isfinite(trainee.read(kNormAndScaleValue)[0]));
+      const StepResult of_loss = trainee.update(1e-2f, 2);
+      CHECK(!of_loss.applied);
+      CHECK(std::isfinite(of_loss.grad_norm));
       CHECK(difference(before, trainee.bits(kTrained)) == "");
     }
     // The next good step is applied, as if the bad ones had not been.
     micro_steps();
-    trainee.update(1e-2f, 2);
+    CHECK(trainee.update(1e-2f, 2).applied);
     const Bits after = trainee.bits(kTrained);
     CHECK(difference(before, after) != "");
     Trainee other(m, {2, 9, false}, 2, {.dtype = dtype});

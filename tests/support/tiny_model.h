@@ -7,15 +7,14 @@
 #include <vector>
 
 #include "io/config.h"
+#include "io/loader.h"
 #include "kernels/common/random.h"
 
 namespace genesis {
 
-// Sequences with their targets, as the trainer hands them to the graph.
-struct TokenBatch {
-  int64_t B = 0, T = 0;
+// Sequences with their targets, and what the model is to make of their positions.
+struct TokenBatch : Batch {
   bool document_mask = false;
-  std::vector<int32_t> tokens, targets, positions;  // [B T]
 };
 
 // Two layers, grouped-query attention, odd sizes where they may be odd; tied.
@@ -44,7 +43,7 @@ inline Config::Model tiny_recurrent_model() {
 // Random tokens. About one target in five is ignored, and with a document mask a document ends about every
 // six tokens.
 inline TokenBatch random_batch(int64_t V, int64_t B, int64_t T, bool document_mask, uint64_t seed) {
-  TokenBatch batch{B, T, document_mask, {}, {}, {}};
+  TokenBatch batch{{B, T, {}, {}, {}}, document_mask};
   for (int64_t i = 0; i < B * T; ++i) {
     const auto draw = [&](uint64_t stream, int64_t n) {
       return int32_t(random_bits(seed, stream, uint64_t(i)) % uint64_t(n));

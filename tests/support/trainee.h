@@ -1,30 +1,27 @@
-// A model on the CPU device with everything that training needs, and a step that reads as the trainer's does.
+// A model on a device with everything that training needs, and a step that is the trainer's.
 #pragma once
 
-#include <cmath>
 #include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "engine/passes/differentiate.h"
-#include "engine/passes/recompute.h"
-#include "engine/runtime/executable.h"
+#include "apps/train/training_graph.h"
+#include "apps/train/training_step.h"
 #include "engine/runtime/parameters.h"
 #include "kernels/common/bf16.h"
 #include "kernels/common/error.h"
 #include "model/decoder.h"
-#include "model/parameters.h"
-#include "optim/optimizer.h"
 #include "tests/support/tiny_model.h"
 
 namespace genesis {
 
 struct TraineeOptions {
   DType dtype = DType::f32;
-  RecomputePolicy recompute = RecomputePolicy::none;
-  size_t budget = 0;
+  Config::Recompute recompute = Config::Recompute::none;
+  size_t budget = 0;  // of the activations, for the automatic choice
   Config::Optim optim = {};
   std::unique_ptr<Device> (*device)() = make_cpu_device;
 };
@@ -33,20 +30,25 @@ class Trainee {
  public:
   Trainee(const Config::Model& model, const BatchShape& shape, int64_t recurrence,
           const TraineeOptions& options = {})
-      : device_(options.device()), storage_(*device_), optimizer_(make_optimizer(options.optim)) {
-    Graph graph = build_loss_graph(model, shape, options.dtype, recurrence);
-    differentiate(graph);
-    std::vector<Trained> trained;
-    for (const Parameter& p : genesis::parameters(model)) {
-      trained.push_back({.parameter = p.name, .decay = p.decay, .matrices = layer_matrices(p)});
-    }
-    append_optimizer(graph, graph.at(kLossAndCount), options.optim.clip_norm, *optimizer_, trained);
-    plan_ = recompute(graph, options.recompute, device_->kind(), options.budget);
-    executable_ = std::make_unique<Executable>(std::move(graph), storage_);
+      : device_(options.device()), storage_(*device_), recurrence_(recurrence) {
+    Config config;
+    config.model = model;
+    config.model.recurrence.steps = recurrence;
+    config.data.sequence_length = shape.T;
+    config.data.document_mask = shape.document_mask;
+    config.train.micro_batch = shape.B;
+    config.optim = options.optim;
+    config.train.recompute = Config::Recompute::none;
+    Target target{.dtype = options.dtype, .device = device_->kind()};
+    target.memory = persistent_bytes(build_training_graph(config, target).graph) + options.budget;
+    config.train.recompute = options.recompute;
+    TrainingGraph training = build_training_graph(config, target);
+    plan_ = training.recompute;
+    step_.emplace(std::map<int64_t, Graph>{{recurrence, std::move(training.graph)}}, options.optim, storage_);
   }
 
   Storage& storage() { return storage_; }
-  const Executable& executable() const { return *executable_; }
+  const Executable& executable() { return step_->executable(recurrence_); }
   const RecomputePlan& recompute_plan() const { return plan_; }
 
   std::vector<std::string> parameters() const {
@@ -65,26 +67,18 @@ class Trainee {
     }
   }
 
-  void begin() { executable_->run(Phase::begin); }
-
-  void micro(const TokenBatch& batch) {
-    for (const auto& [name, values] :
-         {std::pair{kTokens, &batch.tokens}, {kTargets, &batch.targets}, {kPositions, &batch.positions}}) {
-      storage_.write(name, values->data(), values->size() * sizeof(int32_t));
-    }
-    executable_->run(Phase::micro);
-  }
-
+  void begin() { step_->begin(); }
+  void micro(const Batch& batch) { step_->micro(batch, recurrence_); }
   // `number` counts from 1.
-  void update(float lr, int number) {
-    optimizer_->write_step(storage_, lr, number);
-    executable_->run(Phase::update);
+  StepResult update(float lr, int number) {
+    step_->update(lr, number);
+    return step_->result();
   }
 
-  void step(const std::vector<TokenBatch>& batches, float lr, int number) {
+  StepResult step(const std::vector<TokenBatch>& batches, float lr, int number) {
     begin();
     for (const TokenBatch& batch : batches) micro(batch);
-    update(lr, number);
+    return update(lr, number);
   }
 
   // An array's numbers, whatever its type.
@@ -142,9 +136,9 @@ class Trainee {
  private:
   std::unique_ptr<Device> device_;
   Storage storage_;
-  std::unique_ptr<Optimizer> optimizer_;
+  const int64_t recurrence_;
   RecomputePlan plan_;
-  std::unique_ptr<Executable> executable_;
+  std::optional<TrainingStep> step_;
 };
 
 }  // namespace genesis
