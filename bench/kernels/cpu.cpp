@@ -29,7 +29,6 @@ struct CpuDevice {
   static constexpr auto attention_forward_workspace = cpu::attention_forward_workspace;
   static constexpr auto attention_backward_workspace = cpu::attention_backward_workspace;
   static constexpr auto add = cpu::add;
-  static constexpr auto scale = cpu::scale;
   static constexpr auto cast = cpu::cast;
   static constexpr auto zero = cpu::zero;
   static constexpr auto grad_norm = cpu::grad_norm;

@@ -122,10 +122,6 @@ class KernelBenches {
       const auto p = problem();
       return Prepared{[p] { Device::add(p->add()); }, p->add_bytes()};
     });
-    add("scale", name, dtype, n, [problem] {
-      const auto p = problem();
-      return Prepared{[p] { Device::scale(p->scale()); }, p->scale_bytes()};
-    });
     add("cast", name, dtype, n, [problem] {
       const auto p = problem();
       const DType other = p->dtype == DType::f32 ? DType::bf16 : DType::f32;

@@ -21,14 +21,6 @@ struct Add {  // y = a + b, fp32 arithmetic
   void* y = nullptr;  // may be a or b
 };
 
-struct Scale {  // y = factor * x
-  int64_t n = 0;
-  DType dtype = DType::bf16;
-  float factor = 1.f;
-  const void* x = nullptr;
-  void* y = nullptr;  // may be x
-};
-
 struct Zero {
   int64_t bytes = 0;
   void* y = nullptr;
@@ -37,13 +29,11 @@ struct Zero {
 namespace cpu {
 void cast(const Cast& a);
 void add(const Add& a);
-void scale(const Scale& a);
 void zero(const Zero& a);
 }  // namespace cpu
 namespace cuda {
 void cast(const Cast& a, Stream stream);
 void add(const Add& a, Stream stream);
-void scale(const Scale& a, Stream stream);
 void zero(const Zero& a, Stream stream);
 }  // namespace cuda
 

@@ -14,7 +14,6 @@ struct ElementwiseProblem {
   int64_t n;
   DType dtype;
   Buffer a, b, y;
-  float factor = -0.3f;
 
   ElementwiseProblem(int64_t n, DType dtype, const Memory& memory = kHostMemory) : n(n), dtype(dtype) {
     for (Buffer* x : {&a, &b, &y}) *x = Buffer(dtype, n, memory);
@@ -23,7 +22,6 @@ struct ElementwiseProblem {
   }
 
   Add add() const { return {n, dtype, a.data(), b.data(), y.data()}; }
-  Scale scale() const { return {n, dtype, factor, a.data(), y.data()}; }
   // Into `to`, of any type.
   Cast cast(const Buffer& to) const { return {n, dtype, to.dtype(), a.data(), to.data()}; }
   Zero zero() const { return {n * int64_t(size_of(dtype)), y.data()}; }
@@ -31,7 +29,6 @@ struct ElementwiseProblem {
   // Bytes that a call has to move; zero's are the array's.
   double array_bytes() const { return double(n) * double(size_of(dtype)); }
   double add_bytes() const { return 3 * array_bytes(); }
-  double scale_bytes() const { return 2 * array_bytes(); }
   double cast_bytes(DType to) const { return array_bytes() + double(n) * double(size_of(to)); }
 };
 
@@ -41,13 +38,6 @@ inline Result add_result(const ElementwiseProblem& p) {
   ref::add(p.n, a.data(), b.data(), y.data());
   // The fp32 sum's rounding and the storage type's.
   return {"add", &p.y, std::move(y), rounding_tolerance(p.dtype, largest(y), 1, 0)};
-}
-
-inline Result scale_result(const ElementwiseProblem& p) {
-  const auto a = p.a.to_double();
-  std::vector<double> y(a.size());
-  ref::scale(p.n, double(p.factor), a.data(), y.data());
-  return {"scale", &p.y, std::move(y), rounding_tolerance(p.dtype, largest(y), 1, 0)};
 }
 
 // Rounding to nearest even, which Buffer::set does.

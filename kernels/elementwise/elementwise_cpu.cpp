@@ -43,15 +43,6 @@ void add(const Add& a) {
   });
 }
 
-void scale(const Scale& a) {
-  with_float_type(a.dtype, [&](auto t) {
-    using T = decltype(t);
-    const T* x = static_cast<const T*>(a.x);
-    map<T>(a.n, a.y,
-           [x, factor = a.factor](int64_t i, auto lanes) { return factor * load_vector(x + i, lanes); });
-  });
-}
-
 void zero(const Zero& a) {
   constexpr int64_t kBytes = kBlock * 4;
   char* y = static_cast<char*>(a.y);

@@ -10,9 +10,4 @@ void add(int64_t n, const S* a, const S* b, S* y) {
   for (int64_t i = 0; i < n; ++i) y[i] = a[i] + b[i];
 }
 
-template <class S>
-void scale(int64_t n, S factor, const S* x, S* y) {
-  for (int64_t i = 0; i < n; ++i) y[i] = factor * x[i];
-}
-
 }  // namespace genesis::ref

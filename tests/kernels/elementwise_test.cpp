@@ -13,8 +13,6 @@ TEST_CASE("elementwise: the CPU versions agree with the reference") {
       ElementwiseProblem p(n, dtype);
       cpu::add(p.add());
       CHECK(mismatch(add_result(p)) == "");
-      cpu::scale(p.scale());
-      CHECK(mismatch(scale_result(p)) == "");
       for (const DType to : {DType::f32, DType::bf16}) {
         Buffer y(to, n);
         cpu::cast(p.cast(y));
@@ -31,8 +29,6 @@ TEST_CASE("elementwise: outputs may take an input's place") {
   ElementwiseProblem apart(n, DType::bf16);
   cpu::add(apart.add());
   const auto sum = apart.y.to_double();
-  cpu::scale(apart.scale());
-  const auto product = apart.y.to_double();
   for (Buffer ElementwiseProblem::*in : {&ElementwiseProblem::a, &ElementwiseProblem::b}) {
     ElementwiseProblem p(n, DType::bf16);
     auto args = p.add();
@@ -40,9 +36,4 @@ TEST_CASE("elementwise: outputs may take an input's place") {
     cpu::add(args);
     CHECK((p.*in).to_double() == sum);
   }
-  ElementwiseProblem p(n, DType::bf16);
-  auto args = p.scale();
-  args.y = p.a.data();
-  cpu::scale(args);
-  CHECK(p.a.to_double() == product);
 }

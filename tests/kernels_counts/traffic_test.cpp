@@ -161,12 +161,11 @@ TEST_CASE("traffic: muon") {
   }
 }
 
-TEST_CASE("traffic: add, scale, zero, cast") {
+TEST_CASE("traffic: add, zero, cast") {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     INFO(name_of(dtype));
     const ElementwiseProblem p(32768, dtype, simt::kDeviceMemory);
     check_traffic("add", p.add_bytes(), [&] { cuda::add(p.add(), {}); });
-    check_traffic("scale", p.scale_bytes(), [&] { cuda::scale(p.scale(), {}); });
     check_traffic("zero", p.array_bytes(), [&] { cuda::zero(p.zero(), {}); });
     for (const DType to : {DType::f32, DType::bf16}) {
       const Buffer y(to, p.n, simt::kDeviceMemory);

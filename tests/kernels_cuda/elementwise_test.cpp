@@ -17,9 +17,6 @@ TEST_CASE("elementwise: the CUDA kernels agree with the reference") {
         cuda::add(p.add(), {});
         simt::finish();
         CHECK(mismatch(add_result(p)) == "");
-        cuda::scale(p.scale(), {});
-        simt::finish();
-        CHECK(mismatch(scale_result(p)) == "");
         for (const DType to : {DType::f32, DType::bf16}) {
           Buffer y(to, n, simt::kDeviceMemory);
           cuda::cast(p.cast(y), {});

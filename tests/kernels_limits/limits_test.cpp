@@ -42,7 +42,6 @@ void launch_attention(int64_t K, DType dtype) {
 void launch_in(DType dtype) {
   const ElementwiseProblem elementwise(4096, dtype, simt::kDeviceMemory);
   cuda::add(elementwise.add(), {});
-  cuda::scale(elementwise.scale(), {});
   cuda::zero(elementwise.zero(), {});
   const Buffer to(dtype == DType::f32 ? DType::bf16 : DType::f32, 4096, simt::kDeviceMemory);
   cuda::cast(elementwise.cast(to), {});

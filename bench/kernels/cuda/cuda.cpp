@@ -86,7 +86,6 @@ struct CudaDevice {
   static constexpr auto attention_forward_workspace = cuda::attention_forward_workspace;
   static constexpr auto attention_backward_workspace = cuda::attention_backward_workspace;
   static constexpr auto add = on_own_stream<cuda::add>;
-  static constexpr auto scale = on_own_stream<cuda::scale>;
   static constexpr auto cast = on_own_stream<cuda::cast>;
   static constexpr auto zero = on_own_stream<cuda::zero>;
   static constexpr auto grad_norm = on_own_stream<cuda::grad_norm>;
