@@ -14,12 +14,9 @@
 #include <set>
 #include <system_error>
 
-#include "apps/device.h"
 #include "apps/train/evaluator.h"
 #include "apps/train/training_graph.h"
 #include "engine/passes/plan_memory.h"
-#include "io/safetensors.h"
-#include "model/parameters.h"
 #include "tests/apps/tiny_run.h"
 #include "tests/support/catch.h"
 #include "tests/support/folder_content.h"
@@ -147,45 +144,6 @@ TEST_CASE("training learns, and validation counts every token of the set once") 
   CHECK(evals.back()["bits_per_byte"].get<double>() == Approx(bits).epsilon(1e-6));
 }
 
-TEST_CASE("every step's MFU is its share of the device's peak, whatever is computed again") {
-  TinyRun tiny;
-  for (const Config::Recompute recompute : {Config::Recompute::none, Config::Recompute::block}) {
-    Config config = tiny.config("run" + std::to_string(int(recompute)));
-    config.train.recompute = recompute;
-    tiny.trainer(config)->run();
-    const std::string out = tiny.output.str();
-    CHECK(out.find("MFU is of the 1000 GFLOP/s") != std::string::npos);
-    CHECK(out.find(" - ") == std::string::npos);
-
-    config.train.recompute = Config::Recompute::none;
-    const TrainingGraph plain = build_training_graph(config, {DType::f32, DeviceKind::cpu, size_t(1) << 40});
-    const double a_token =
-        model_flops(plain.graph) / double(config.train.micro_batch * config.data.sequence_length);
-    for (const json& r : metrics(config.run_dir)) {
-      if (r["kind"] != "step") continue;
-      REQUIRE(r.contains("mfu"));
-      CHECK(r["mfu"].get<double>() ==
-            Approx(a_token * r["tokens_per_second"].get<double>() / kTinyPeak).epsilon(1e-4));
-    }
-  }
-}
-
-TEST_CASE("a device's peak is measured once a run, and only for steps that are taken") {
-  TinyRun tiny;
-  const Config config = tiny.config("run", {"--train.steps=3"});
-  tiny.trainer(config);
-  tiny.trainer(config)->run([] { return true; });
-  CHECK(tiny.peaks_measured == 0);
-  tiny.trainer(config)->run();
-  CHECK(tiny.peaks_measured == 1);
-  tiny.trainer(config)->run();  // nothing left
-  CHECK(tiny.peaks_measured == 1);
-
-  const double peak = measure_peak_flops(*open_device({}), DType::f32);
-  CHECK(peak > 1e8);  // in FLOP/s, and not in GFLOP/s
-  CHECK(peak < 1e16);
-}
-
 TEST_CASE("a loss that is not finite changes nothing, and too many in a row end the run") {
   TinyRun tiny;
   const Config config =
@@ -231,41 +189,6 @@ TEST_CASE("a folder that holds another run is refused, one that holds the same i
   CHECK(longer->state().step == 2);
   longer->run();
   CHECK(losses(config.run_dir).size() == 4);
-}
-
-TEST_CASE(
-    "a run goes on with the optimizer that it began with, whose moments are named as docs/checkpoint.md "
-    "says") {
-  TinyRun tiny;
-  const std::vector<std::string> two{"--train.steps=2", "--schedule.warmup_steps=1"};
-  const auto by = [&](const char* optimizer) {
-    std::vector<std::string> how = two;
-    how.push_back(std::string("--optim.kind=") + optimizer);
-    return tiny.config(std::string("by_") + optimizer, how);
-  };
-  const std::pair<const char*, const char*> both[] = {{"adamw", "muon"}, {"muon", "adamw"}};
-  for (const auto& [optimizer, other] : both) {
-    const Config config = by(optimizer);
-    tiny.trainer(config)->run();
-    std::set<std::string> expected, found;
-    for (const Parameter& p : parameters(config.model)) {
-      expected.insert(p.name + ".m");
-      const bool is_muons = std::string(optimizer) == "muon" && !layer_matrices(p).empty();
-      if (!is_muons) expected.insert(p.name + ".v");
-    }
-    const auto checkpoint = latest_checkpoint(config.run_dir, [](const std::string&) {});
-    const SafetensorsFile file(*checkpoint + "/optimizer.safetensors");
-    for (const auto& tensor : file.tensors()) found.insert(tensor.name);
-    CHECK(found == expected);
-
-    const auto before = content_of(config.run_dir);
-    Config changed = by(other);
-    changed.run_dir = config.run_dir;
-    const std::string refusal = message_of([&] { tiny.trainer(changed); });
-    INFO(refusal);
-    CHECK(refusal.find(std::string("optim.kind was ") + optimizer + ", is " + other) != std::string::npos);
-    CHECK(content_of(config.run_dir) == before);
-  }
 }
 
 TEST_CASE("a finished run that is started again changes nothing and says so") {
