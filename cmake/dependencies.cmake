@@ -23,6 +23,9 @@ genesis_find_library(sentencepiece_train sentencepiece_trainer.h sentencepiece_t
 genesis_find_library(onednn oneapi/dnnl/dnnl.hpp dnnl)
 genesis_find_library(zstd zstd.h zstd)
 genesis_find_library(xxhash xxhash.h xxhash)
+# As Debian and Ubuntu compile it, which their header has to be told (cpp-httplib.pc): its structs differ.
+genesis_find_library(httplib httplib.h cpp-httplib)
+target_compile_definitions(httplib INTERFACE CPPHTTPLIB_OPENSSL_SUPPORT CPPHTTPLIB_ZLIB_SUPPORT CPPHTTPLIB_BROTLI_SUPPORT)
 genesis_find_library(boost_context boost/context/fiber.hpp boost_context)
 
 # yaml-cpp 0.7 names its target without a namespace, 0.8 with one.

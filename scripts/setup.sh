@@ -9,7 +9,7 @@ usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0"; }
 tools=(g++ cmake ninja-build ccache)
 libraries=(
   libdnnl-dev libsentencepiece-dev libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libfmt-dev
-  libxxhash-dev libsimdjson-dev zlib1g-dev libzstd-dev libboost-context-dev
+  libcpp-httplib-dev libxxhash-dev libsimdjson-dev zlib1g-dev libzstd-dev libboost-context-dev
   catch2 libbenchmark-dev
 )
 

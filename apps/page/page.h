@@ -37,7 +37,8 @@ std::string fill_page(std::string_view html, const std::vector<std::pair<std::st
 
 // The files of apps/, as the build has put them into the program.
 namespace page_files {
-extern const std::string_view style_css, charts_js, report_html, report_js;
+extern const std::string_view style_css, charts_js, report_html, report_js, playground_html, playground_css,
+    playground_js;
 }
 
 }  // namespace genesis

@@ -10,8 +10,8 @@ using namespace genesis;
 
 namespace {
 
-const char* const kPrograms[] = {"genesis_train", "genesis_tokenize", "genesis_generate", "genesis_report",
-                                 "genesis_eval"};
+const char* const kPrograms[] = {"genesis_train",  "genesis_tokenize", "genesis_generate",
+                                 "genesis_report", "genesis_eval",     "genesis_serve"};
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
