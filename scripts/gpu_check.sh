@@ -139,7 +139,7 @@ if [ $tools -eq 1 ]; then
       -DCMAKE_BUILD_RPATH="$(printf '%s;' "${library_dirs[@]}")")
   # shellcheck disable=SC2016  # "$@" is the inner shell's
   part build 240 sh -c 'cmake -S . -B build-gpu -G Ninja "$@" &&
-    cmake --build build-gpu --target tests_kernels_gpu bench_kernels' build "${options[@]}" && built=1
+    cmake --build build-gpu --target tests_kernels_gpu tests_ops_gpu bench_kernels' build "${options[@]}" && built=1
 else
   say "build      not run: tools are missing"
   failed=1

@@ -47,6 +47,10 @@ check --output "$work/a report" || fail "expected it to pass"
 said 'all passed'
 grep -qF -- '-DGENESIS_CUDA_ARCHITECTURES=120-real;90-real ' "$work/a report/build.log" ||
   fail "expected it to build for both GPUs"
+# What is not built is not among ctest's tests either, so nothing would say that it was not run.
+for program in $(sed -n 's/.*add_executable(\(tests_[a-z_]*_gpu\) .*/\1/p' "$(dirname "$script")/../tests/CMakeLists.txt"); do
+  grep -qE -- "--target .*$program( |\$)" "$work/a report/build.log" || fail "expected it to build $program"
+done
 
 for broken in 'echo "NVIDIA-SMI has failed: 1.0"; exit 9' 'echo "[N/A]"'; do
   gpus "$broken"
