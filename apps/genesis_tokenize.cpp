@@ -11,6 +11,7 @@
 #include "apps/main.h"
 #include "apps/remove_on_signal.h"
 #include "io/encode.h"
+#include "io/file.h"
 #include "io/input_file.h"
 #include "io/output_claim.h"
 #include "io/progress.h"
@@ -58,15 +59,15 @@ std::vector<std::string> dataset_files(const std::string& prefix) {
 // Refuses what could not be written, or would replace what it must not, before any work is done.
 constexpr size_t kLongestSuffix = sizeof ".lengths.tmp" - 1;
 void check_output(const std::string& path, const std::vector<std::string>& inputs, bool force) {
-  const fs::path folder = fs::path(path).parent_path();
   check(path.size() < PATH_MAX && fs::path(path).filename().string().size() <= NAME_MAX - kLongestSuffix,
         path.substr(0, 40) + "...: is too long for a file's name");
+  std::error_code absent;
+  check(!fs::is_directory(path, absent), path + ": is a folder; expected the name of a file to write");
+  const fs::path folder = fs::path(file_to_replace(path)).parent_path();
   check(folder.empty() || fs::is_directory(folder),
         path + ": there is no folder " + folder.string() + " to write it into: make it first");
-  check(!fs::is_directory(path), path + ": is a folder; expected the name of a file to write");
   check(force || !fs::exists(path), path + ": is there already; --force replaces it");
   for (const std::string& input : inputs) {
-    std::error_code absent;
     check(!fs::equivalent(path, input, absent),
           path + ": is read here, so it cannot be written as well: choose another name for the output");
   }
@@ -129,6 +130,8 @@ void report_skipped(const CorpusFindings& findings) {
 
 void train(const Options& o) {
   check_output(o.output, o.corpus.files, o.force);
+  const OutputClaim claim(o.output);
+  remove_on_signal({file_to_replace(o.output) + ".tmp", OutputClaim::lock_file(o.output)});
   const HoldOut hold_out = held_out(o);
   Corpus corpus(o.corpus, hold_out.from);
   ProgressBar progress = bar("read", corpus.file_bytes());
@@ -170,11 +173,9 @@ void encode(const Options& o) {
   if (!o.validation_output.empty()) {
     validation.emplace(o.validation_output, tokenizer.vocab_size(), tokenizer.eod(), tokenizer.hash());
   }
-  std::vector<std::string> temporaries;  // of these alone: what another process writes is not removed
-  for (const std::string& prefix : {o.output, o.validation_output}) {
-    if (prefix.empty()) continue;
-    for (const std::string& file : DatasetWriter::temporaries(prefix)) temporaries.push_back(file);
-    temporaries.push_back(OutputClaim::lock_file(prefix));
+  std::vector<std::string> temporaries = main.temporaries();
+  if (validation) {
+    for (const std::string& file : validation->temporaries()) temporaries.push_back(file);
   }
   remove_on_signal(temporaries);
   const HoldOut hold_out = held_out(o);
@@ -201,7 +202,7 @@ void decode(const Options& o) {
   };
   if (o.output.empty()) return write(std::cout);
   check_output(o.output, with(dataset_files(o.prefix), o.tokenizer), o.force);
-  const std::string temporary = o.output + ".tmp";
+  const std::string replaced = file_to_replace(o.output), temporary = replaced + ".tmp";
   const OutputClaim claim(o.output);
   remove_on_signal({temporary, OutputClaim::lock_file(o.output)});
   std::ofstream file(temporary, std::ios::binary);
@@ -212,7 +213,7 @@ void decode(const Options& o) {
     fs::remove(temporary);
     throw;
   }
-  fs::rename(temporary, o.output);
+  fs::rename(temporary, replaced);
 }
 
 void add_corpus_options(CLI::App* command, Options& o) {

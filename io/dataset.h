@@ -90,8 +90,8 @@ class DatasetWriter {
   DatasetWriter(const std::filesystem::path& prefix, int64_t vocab_size, int32_t eod,
                 std::string tokenizer_hash);
   ~DatasetWriter();
-  // The temporary names, which a process that is killed leaves behind and the next one writes over.
-  static std::vector<std::string> temporaries(const std::filesystem::path& prefix);
+  // What a process that is killed leaves behind and the next one writes over.
+  std::vector<std::string> temporaries() const;
   DatasetWriter(const DatasetWriter&) = delete;
   DatasetWriter& operator=(const DatasetWriter&) = delete;
 
@@ -108,8 +108,15 @@ class DatasetWriter {
   void write_index();
   void publish();
 
+  // The files that are written, where links have been followed.
+  struct Files {
+    explicit Files(const std::filesystem::path& prefix);
+    std::string bin, idx, json, lengths;
+  };
+
   std::filesystem::path prefix_;
   DatasetInfo info_;
+  Files files_;
   OutputClaim claim_;
   FileWriter bin_, lengths_;
   std::vector<uint16_t> narrow_ids_;  // of one append

@@ -11,11 +11,13 @@ namespace genesis {
 
 namespace {
 
-constexpr const char* kExtensions[] = {".bin", ".idx", ".json"};
 constexpr size_t kFlush = size_t(1) << 16;  // numbers gathered for one write
 
-std::string temporary(const std::filesystem::path& prefix, const char* extension) {
-  return dataset_file(prefix, extension).string() + ".tmp";
+std::string temporary(const std::string& file) { return file + ".tmp"; }
+
+std::string folder_of(const std::string& file) {
+  const std::filesystem::path folder = std::filesystem::path(file).parent_path();
+  return folder.empty() ? "." : folder.string();
 }
 
 // Writes many small numbers as few large pieces.
@@ -44,23 +46,31 @@ void write_number(FileWriter& file, T number) {
 
 }  // namespace
 
+DatasetWriter::Files::Files(const std::filesystem::path& prefix)
+    : bin(file_to_replace(dataset_file(prefix, ".bin").string())),
+      idx(file_to_replace(dataset_file(prefix, ".idx").string())),
+      json(file_to_replace(dataset_file(prefix, ".json").string())),
+      lengths(dataset_file(prefix, ".lengths").string()) {}
+
 DatasetWriter::DatasetWriter(const std::filesystem::path& prefix, int64_t vocab_size, int32_t eod,
                              std::string tokenizer_hash)
     : prefix_(prefix),
       info_{.tokenizer_hash = std::move(tokenizer_hash), .vocab_size = vocab_size, .eod = eod},
-      claim_(prefix.string()),
-      bin_(temporary(prefix, ".bin")),
-      lengths_(temporary(prefix, ".lengths")) {}
+      files_(prefix),
+      claim_(files_.bin),
+      bin_(temporary(files_.bin)),
+      lengths_(temporary(files_.lengths)) {}
 
-std::vector<std::string> DatasetWriter::temporaries(const std::filesystem::path& prefix) {
-  std::vector<std::string> files = {temporary(prefix, ".lengths")};
-  for (const char* extension : kExtensions) files.push_back(temporary(prefix, extension));
-  return files;
+std::vector<std::string> DatasetWriter::temporaries() const {
+  return {temporary(files_.lengths), temporary(files_.bin), temporary(files_.idx), temporary(files_.json),
+          OutputClaim::lock_file(files_.bin)};
 }
 
 DatasetWriter::~DatasetWriter() {
   std::error_code ignored;  // a destructor has nobody to tell
-  for (const std::string& file : temporaries(prefix_)) std::filesystem::remove(file, ignored);
+  for (const std::string& file : {files_.lengths, files_.bin, files_.idx, files_.json}) {
+    std::filesystem::remove(temporary(file), ignored);
+  }
 }
 
 void DatasetWriter::append(std::span<const int32_t> ids, int64_t bytes) {
@@ -104,8 +114,8 @@ void DatasetWriter::end_document() {
 void DatasetWriter::write_index() {
   flush_lengths();
   lengths_.finish();
-  const MappedFile lengths(temporary(prefix_, ".lengths"));  // too many to hold, perhaps
-  FileWriter index(temporary(prefix_, ".idx"));
+  const MappedFile lengths(temporary(files_.lengths));  // too many to hold, perhaps
+  FileWriter index(temporary(files_.idx));
   index.write(kIndexMagic, sizeof kIndexMagic);
   write_number(index, uint64_t(1));
   write_number(index, narrow() ? kU16Code : kI32Code);
@@ -144,7 +154,7 @@ const DatasetInfo& DatasetWriter::finish() {
       {"documents", info_.documents},   {"bytes", info_.bytes},
   };
   const std::string text = json.dump(2) + "\n";
-  FileWriter file(temporary(prefix_, ".json"));
+  FileWriter file(temporary(files_.json));
   file.write(text.data(), text.size());
   file.finish();
   publish();
@@ -152,17 +162,13 @@ const DatasetInfo& DatasetWriter::finish() {
 }
 
 void DatasetWriter::publish() {
-  const std::string folder = prefix_.has_parent_path() ? prefix_.parent_path().string() : ".";
   // An older dataset of this name stops being one first: its JSON must never describe the new tokens.
-  std::filesystem::remove(dataset_file(prefix_, ".json"));
-  sync_folder(folder);
-  for (const char* extension : kExtensions) {
-    const std::string name = dataset_file(prefix_, extension).string();
-    if (std::rename(temporary(prefix_, extension).c_str(), name.c_str()) != 0) {
-      throw_errno("cannot replace " + name);
-    }
+  std::filesystem::remove(files_.json);
+  sync_folder(folder_of(files_.json));
+  for (const std::string& file : {files_.bin, files_.idx, files_.json}) {
+    if (std::rename(temporary(file).c_str(), file.c_str()) != 0) throw_errno("cannot replace " + file);
+    sync_folder(folder_of(file));
   }
-  sync_folder(folder);
 }
 
 }  // namespace genesis

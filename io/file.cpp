@@ -120,13 +120,31 @@ std::string read_text_file(const std::string& path) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }
 
+std::string file_to_replace(const std::string& path) {
+  namespace fs = std::filesystem;
+  constexpr int kMostLinks = 40;  // as many as Linux follows
+  fs::path place = path;
+  std::error_code no_link;
+  for (int links = 0;; ++links) {
+    const fs::path target = fs::read_symlink(place, no_link);
+    if (no_link) break;
+    check(links < kMostLinks, path + ": its symbolic links lead in a circle");
+    place = place.parent_path() / target;
+  }
+  struct stat info {};
+  const bool there = stat(place.c_str(), &info) == 0;
+  check(!there || S_ISREG(info.st_mode),
+        path + ": cannot be replaced: it is not a regular file but " + kind_of_file(info.st_mode));
+  return place.string();
+}
+
 void replace_text_file(const std::string& path, std::string_view text) {
-  const std::string temporary = path + ".tmp";
+  const std::string file = file_to_replace(path), temporary = file + ".tmp";
   FileWriter writer(temporary);
   writer.write(text.data(), text.size());
   writer.finish();
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) throw_errno("cannot replace " + path);
-  const std::string folder = std::filesystem::path(path).parent_path().string();
+  if (std::rename(temporary.c_str(), file.c_str()) != 0) throw_errno("cannot replace " + path);
+  const std::string folder = std::filesystem::path(file).parent_path().string();
   sync_folder(folder.empty() ? "." : folder);
 }
 

@@ -48,7 +48,12 @@ int open_to_read(const std::string& path);
 // What a file is, of its st_mode: "a regular file", "a folder", "a FIFO".
 const char* kind_of_file(unsigned mode);
 
-// Puts `text` at `path` in one step: a reader, or a crash, sees the old file or the new one.
+// The file that a write to `path` replaces: itself, or where it is a symbolic link the end of the chain, which need not be
+// there yet. So links stay, as with a shell's `>`. Error if something is there that is no regular file (a device would be
+// gone), or links lead in a circle.
+std::string file_to_replace(const std::string& path);
+
+// Puts `text` into file_to_replace(path) in one step: a reader, or a crash, sees the old file or the new one.
 void replace_text_file(const std::string& path, std::string_view text);
 
 // Makes creations, renames and removals in a folder durable.

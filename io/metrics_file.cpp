@@ -89,12 +89,12 @@ std::string put_aside(const std::string& path) {
 }
 
 void rewrite(const std::string& path, const Kept& kept) {
-  const std::string temporary = path + ".tmp";
+  const std::string file = file_to_replace(path), temporary = file + ".tmp";
   FileWriter writer(temporary);
   for (const std::string_view piece : kept.pieces) writer.write(piece.data(), piece.size());
   writer.finish();
   std::error_code error;
-  fs::rename(temporary, path, error);
+  fs::rename(temporary, file, error);
   check(!error, fmt::format("cannot replace {}: {}", path, error.message()));
 }
 

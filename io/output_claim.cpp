@@ -37,6 +37,8 @@ OutputClaim::OutputClaim(const std::string& name) : path_(lock_file(name)) {
   }
 }
 
+std::string OutputClaim::lock_file(const std::string& name) { return file_to_replace(name) + ".lock.tmp"; }
+
 OutputClaim::~OutputClaim() {
   unlink(path_.c_str());
   close(file_);

@@ -1,4 +1,4 @@
-// The right to write under a name, which one process has at a time.
+// The right to write a file, which one process has at a time.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@ namespace genesis {
 
 class OutputClaim {
  public:
-  // Holds a lock on the file NAME.lock.tmp, which it makes. Throws Error if another claim of the name lives, in this
+  // Holds a lock on the file NAME.lock.tmp, which it makes, NAME being file_to_replace(name). Throws Error if another claim of the name lives, in this
   // process or another. A process that is killed loses its lock, and leaves a file that is in nobody's way. A file
   // system without locks lets everybody have the name.
   explicit OutputClaim(const std::string& name);
@@ -15,7 +15,7 @@ class OutputClaim {
   OutputClaim(const OutputClaim&) = delete;
   OutputClaim& operator=(const OutputClaim&) = delete;
 
-  static std::string lock_file(const std::string& name) { return name + ".lock.tmp"; }
+  static std::string lock_file(const std::string& name);
 
  private:
   std::string path_;

@@ -239,19 +239,35 @@ TEST_CASE("genesis_tokenize leaves nothing when it is interrupted, and minds not
   const std::string program = std::string(GENESIS_BIN_DIR) + "/genesis_tokenize";
   const std::string in = "cd " + shell.folder.path().string() + " && ";
   // The FIFO is held open and never written to: the program waits, its temporaries are there.
-  shell.folder.put("interrupt.sh", "env --default-signal=INT,TERM,HUP " + program +
-                                       " encode --tokenizer t.model --output d page.md fifo 2>err & pid=$!\n"
-                                       "exec 3>fifo\n"
-                                       "until [ -e d.bin.tmp ]; do sleep 0.01; done\n"
-                                       "kill -$1 $pid; wait $pid; echo $? >code\n");
+  shell.folder.put("interrupt.sh",
+                   "signal=$1 file=$2; shift 2\n"
+                   "env --default-signal=INT,TERM,HUP " +
+                       program +
+                       " $@ 2>err & pid=$!\n"
+                       "exec 3>fifo\n"
+                       "until [ -e $file ]; do sleep 0.01; done\n"
+                       "kill -$signal $pid; wait $pid; echo $? >code\n");
+  const auto interrupt = [&](const std::string& arguments) {
+    std::system((in + "sh -m interrupt.sh " + arguments + " 2>/dev/null").c_str());
+    return std::stoi(read_text_file(shell.folder.file("code")));
+  };
   for (const auto& [name, number] :
        {std::pair{"INT", 2}, std::pair{"TERM", 15}, std::pair{"HUP", 1}, std::pair{"KILL", 9}}) {
-    std::system((in + "sh -m interrupt.sh " + name + " 2>/dev/null").c_str());
-    CHECK(std::stoi(read_text_file(shell.folder.file("code"))) == 128 + number);
+    CHECK(interrupt(std::string(name) + " d.bin.tmp encode --tokenizer t.model --output d page.md fifo") ==
+          128 + number);
     CHECK(shell.exists("d.bin.tmp") == (number == 9));
+    CHECK(shell.exists("d.bin.lock.tmp") == (number == 9));
     CHECK(shell.exists("d.lengths.tmp") == (number == 9));
     CHECK(!shell.exists("d.bin"));
+    CHECK(interrupt(std::string(name) +
+                    " n.model.lock.tmp train --vocab-size 600 --output n.model page.md fifo") ==
+          128 + number);
+    CHECK(shell.exists("n.model.lock.tmp") == (number == 9));
+    CHECK(!shell.exists("n.model.tmp"));
+    CHECK(!shell.exists("n.model"));
   }
+  CHECK(shell.run("train --vocab-size 600 --output n.model page.md").code == 0);
+  CHECK(!shell.exists("n.model.lock.tmp"));
   CHECK(shell.run("encode --tokenizer t.model --output d page.md").code == 0);
   CHECK(shell.run("decode --tokenizer t.model d").out == kPage);
   CHECK(!shell.exists("d.bin.tmp"));
@@ -277,12 +293,67 @@ TEST_CASE("two at once never write one output") {
                        "cat page.md >&3; exec 3>&-; wait $pid; echo $? >>code\n");
   std::system(("cd " + shell.folder.path().string() + " && sh two.sh").c_str());
   CHECK(read_text_file(shell.folder.file("code")) == "1\n0\n");
-  CHECK(lacks(read_text_file(shell.folder.file("second")), "d: is being written by another process") == "");
+  CHECK(lacks(read_text_file(shell.folder.file("second")), "d.bin: is being written by another process") ==
+        "");
   CHECK(shell.run("decode --tokenizer t.model d").out == kPage);
-  for (const char* name : {"d.lock.tmp", "v.lock.tmp", "v.bin", "v.bin.tmp", "d.bin.tmp"})
+  for (const char* name : {"d.bin.lock.tmp", "v.bin.lock.tmp", "v.bin", "v.bin.tmp", "d.bin.tmp"})
     CHECK(!shell.exists(name));
   CHECK(shell.run("decode --tokenizer t.model d --output text").code == 0);
   CHECK(!shell.exists("text.lock.tmp"));
+
+  shell.folder.put("two.sh",
+                   program +
+                       " train --vocab-size 600 --output n.model page.md fifo >first 2>&1 & pid=$!\n"
+                       "exec 3>fifo\n"
+                       "until [ -e n.model.lock.tmp ]; do sleep 0.01; done\n" +
+                       program +
+                       " train --vocab-size 500 --force --output n.model other.md >second 2>&1\n"
+                       "echo $? >code; cat page.md >&3; exec 3>&-; wait $pid; echo $? >>code\n");
+  std::system(("cd " + shell.folder.path().string() + " && sh two.sh").c_str());
+  CHECK(read_text_file(shell.folder.file("code")) == "1\n0\n");
+  CHECK(lacks(read_text_file(shell.folder.file("second")), "n.model: is being written by another process") ==
+        "");
+  CHECK(lacks(read_text_file(shell.folder.file("first")), "600 pieces") == "");
+  for (const char* name : {"n.model.lock.tmp", "n.model.tmp"}) CHECK(!shell.exists(name));
+}
+
+TEST_CASE("genesis_tokenize writes through the links that stand under its outputs' names") {
+  const Shell shell("genesis_tokenize");
+  shell.folder.put("page.md", kPage);
+  fs::create_directory(shell.folder.path() / "disk");
+  const std::vector<std::string> names{"t.model", "d.bin", "d.idx",  "d.json",
+                                       "v.bin",   "v.idx", "v.json", "text"};
+  for (const std::string& name : names) fs::create_symlink("disk/" + name, shell.folder.path() / name);
+  const std::string commands[] = {"train --vocab-size 600 --output t.model page.md",
+                                  "encode --tokenizer t.model --output d --validation-fraction 0.2 "
+                                  "--validation-output v page.md",
+                                  "decode --tokenizer t.model d --output text"};
+  for (const char* force : {"", " --force"}) {
+    for (const std::string& command : commands) CHECK(shell.run(command + force).code == 0);
+    for (const std::string& name : names) {
+      CHECK(fs::is_symlink(shell.folder.path() / name));
+      CHECK(shell.exists("disk/" + name));
+    }
+  }
+  for (const std::string& command : commands) {
+    const Outcome outcome = shell.run(command);
+    CHECK(outcome.code == 1);
+    CHECK(lacks(outcome.err, "is there already; --force replaces it") == "");
+  }
+  CHECK(std::distance(fs::directory_iterator(shell.folder.path() / "disk"), {}) == 8);
+
+  // A link into a folder that is not there, one to itself, and a device.
+  fs::create_symlink("none/x", shell.folder.path() / "a");
+  fs::create_symlink("b", shell.folder.path() / "b");
+  fs::create_symlink("/dev/null", shell.folder.path() / "c");
+  for (const auto& [name, why] : {std::pair{"a", "there is no folder none"}, std::pair{"b", "in a circle"},
+                                  std::pair{"c", "a character device"}}) {
+    const Outcome outcome =
+        shell.run(std::string("train --force --vocab-size 600 --output ") + name + " page.md");
+    CHECK(outcome.code == 1);
+    CHECK(lacks(outcome.err, std::string(name) + ": ") == "");
+    CHECK(lacks(outcome.err, why) == "");
+  }
 }
 
 TEST_CASE("genesis_tokenize says what it skipped, and why a line cannot be used") {

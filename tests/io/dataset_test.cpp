@@ -137,9 +137,9 @@ TEST_CASE("a dataset is written by one writer at a time, and the other one harms
   const auto prefix = folder.path() / "d";
   const auto open = [&] { DatasetWriter(prefix, 1000, kTestEod, "0123456789abcdef"); };
   {
-    std::ofstream(prefix.string() + ".lock.tmp") << "left by a kill";
+    std::ofstream(prefix.string() + ".bin.lock.tmp") << "left by a kill";
     DatasetWriter first(prefix, 1000, kTestEod, "0123456789abcdef");
-    CHECK(lacks(message_of(open), prefix.string() + ": is being written by another process") == "");
+    CHECK(lacks(message_of(open), prefix.string() + ".bin: is being written by another process") == "");
     first.append(std::vector<int32_t>{10, 11, 12}, 9);
     first.end_document();
     first.finish();
@@ -147,7 +147,30 @@ TEST_CASE("a dataset is written by one writer at a time, and the other one harms
   }
   CHECK(message_of(open) == "");
   CHECK(all_tokens(TokenDataset(prefix)).size() == 4);
-  CHECK(!std::filesystem::exists(prefix.string() + ".lock.tmp"));
+  CHECK(!std::filesystem::exists(prefix.string() + ".bin.lock.tmp"));
+}
+
+TEST_CASE(
+    "a dataset is written through the links that stand under its names, by one writer whatever link is "
+    "taken") {
+  namespace fs = std::filesystem;
+  const TempFolder folder, disk;
+  for (const char* extension : {".bin", ".idx", ".json"}) {
+    fs::create_symlink(disk.path() / (std::string("real") + extension), folder.file("d") + extension);
+  }
+  for (const int32_t token : {5, 6}) {  // the links lead to nothing, then to a dataset
+    DatasetWriter writer(folder.path() / "d", 1000, kTestEod, "h");
+    writer.append(std::vector<int32_t>{token}, 1);
+    writer.end_document();
+    CHECK(lacks(message_of([&] { DatasetWriter(disk.path() / "real", 1000, kTestEod, "h"); }),
+                "is being written by another process") == "");
+    writer.finish();
+    CHECK(all_tokens(TokenDataset(disk.path() / "real")) == std::vector<int32_t>{token, kTestEod});
+    CHECK(all_tokens(TokenDataset(folder.path() / "d")) == std::vector<int32_t>{token, kTestEod});
+  }
+  for (const char* extension : {".bin", ".idx", ".json"}) CHECK(fs::is_symlink(folder.file("d") + extension));
+  CHECK(names_in(folder.path()) == std::vector<std::string>{"d.bin", "d.idx", "d.json"});
+  CHECK(names_in(disk.path()) == std::vector<std::string>{"real.bin", "real.idx", "real.json"});
 }
 
 TEST_CASE("a name is claimed by one at a time, whoever removes the lock's file when") {

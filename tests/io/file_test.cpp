@@ -1,5 +1,7 @@
 #include "io/file.h"
 
+#include <sys/stat.h>
+
 #include <filesystem>
 
 #include "io/json.h"
@@ -35,6 +37,42 @@ TEST_CASE("a text file is replaced whole") {
   replace_text_file(folder.file("a"), "");
   CHECK(read_text_file(folder.file("a")).empty());
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+}
+
+TEST_CASE("a file is replaced through its symbolic links, which stay; nothing but a file is replaced") {
+  namespace fs = std::filesystem;
+  const TempFolder folder, disk;
+  fs::create_directory(folder.path() / "sub");
+  fs::create_symlink(disk.path() / "real", folder.path() / "sub/last");
+  fs::create_symlink("sub/last", folder.path() / "link");  // as a relative one it counts from where it lies
+  fs::create_directory_symlink(folder.path() / "sub", disk.path() / "sub");
+  for (const std::string& name :
+       {folder.file("link"), disk.file("sub/last"), disk.file("sub/../link"), disk.file("real")}) {
+    for (const std::string text : {"new", "old"}) {
+      INFO(name);
+      replace_text_file(name, text);
+      CHECK(read_text_file(disk.file("real")) == text);
+      CHECK(fs::is_symlink(folder.path() / "link"));
+      CHECK(fs::is_symlink(folder.path() / "sub/last"));
+      CHECK(fs::is_regular_file(fs::symlink_status(disk.path() / "real")));
+      CHECK(!fs::exists(disk.path() / "real.tmp"));
+    }
+    fs::remove(disk.path() / "real");  // then the links lead to nothing
+  }
+  CHECK(file_to_replace("none/a") == "none/a");
+
+  fs::create_symlink("b", folder.path() / "a");
+  fs::create_symlink("a", folder.path() / "b");
+  fs::create_symlink("/dev/null", folder.path() / "null");
+  REQUIRE(mkfifo(folder.file("fifo").c_str(), 0600) == 0);
+  for (const auto& [name, why] : {std::pair{"a", "lead in a circle"}, std::pair{"null", "a character device"},
+                                  std::pair{"fifo", "a FIFO"}, std::pair{"sub", "a folder"}}) {
+    const std::string path = folder.file(name);
+    const std::string message = message_of([&] { replace_text_file(path, "x"); });
+    CHECK(lacks(message, path + ": ") == "");
+    CHECK(lacks(message, why) == "");
+  }
+  CHECK(fs::is_character_file("/dev/null"));
 }
 
 TEST_CASE("files that can't be read or written are named, with the reason") {
