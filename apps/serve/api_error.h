@@ -22,15 +22,21 @@ inline void check_field(bool ok, const std::string& field, const std::string& me
   if (!ok) throw ApiError(400, field + ": " + message, field);
 }
 
+// A message may quote what a client has sent: bytes that are not UTF-8 become U+FFFD.
 inline nlohmann::ordered_json json_of(const ApiError& e) {
-  const auto or_null = [](const std::string& s) {
-    return s.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(s);
+  using Json = nlohmann::ordered_json;
+  const auto text = [](const std::string& s) {
+    return Json::parse(Json(s).dump(-1, ' ', false, Json::error_handler_t::replace));
   };
+  const auto or_null = [&](const std::string& s) { return s.empty() ? Json() : text(s); };
   const char* type = e.status == 429  ? "rate_limit_error"
                      : e.status < 500 ? "invalid_request_error"
                                       : "server_error";
   return {{"error",
-           {{"message", e.what()}, {"type", type}, {"param", or_null(e.param)}, {"code", or_null(e.code)}}}};
+           {{"message", text(e.what())},
+            {"type", type},
+            {"param", or_null(e.param)},
+            {"code", or_null(e.code)}}}};
 }
 
 }  // namespace genesis

@@ -77,6 +77,19 @@ TEST_CASE("completions: a request is read whole or refused by the name of its fi
   CHECK(lacks(refusal(R"({"prompt":"a","temprature":0})"), "unknown field 'temprature'") == "");
 }
 
+TEST_CASE("completions: a refusal is UTF-8, whatever it quotes") {
+  std::string long_key = "{\"";
+  for (int i = 0; i < 60; ++i) long_key += "\xc3\xa9x";  // is cut in the middle of a character
+  for (const std::string& body : {std::string("{\"\xff"), std::string("\xc3{"), long_key + "\":1}"}) {
+    try {
+      parse_completion(body);
+      FAIL("it is refused");
+    } catch (const ApiError& e) {
+      CHECK(Json::parse(json_of(e).dump())["error"]["type"] == "invalid_request_error");
+    }
+  }
+}
+
 TEST_CASE("completions: echo with logprobs gives the log-probabilities that genesis_eval does") {
   const ServedRun run({"--device.dtype=f32"});
   ModelPool pool({4, 0, 2, ""});
