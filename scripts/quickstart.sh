@@ -83,3 +83,4 @@ begin ""
 echo
 echo "quickstart: took: $times"
 echo "quickstart: validation bits-per-byte $(printf %.4f "$bits") (xz -9 given the training text: $xz_bits)"
+echo "quickstart: try it in a browser: build/bin/genesis_serve $run, then http://127.0.0.1:8080/"
