@@ -19,8 +19,10 @@ void print_graph(const Config& config) {
   const auto print = [](const char* pass, const Graph& graph) {
     std::cout << "# after " << pass << "\n" << to_string(graph) << "\n";
   };
-  const size_t memory = memory_limit(config, make_cpu_device()->total_memory());
-  build_training_graph(config, {compute_type(config.device), DeviceKind::cpu, memory}, print);
+  const auto device = open_device_or_cpu(config.device);
+  const DeviceKind kind = device->kind();
+  const size_t memory = memory_limit(config, device->total_memory());
+  build_training_graph(config, {compute_type(config.device, kind), kind, memory}, print);
 }
 
 void train(const Config& config) {
@@ -66,7 +68,7 @@ int main(int argc, char** argv) {
     if (print) {
       std::cout << print_config(config);
     } else if (plan) {
-      std::cout << (card.empty() ? plan_report(config, make_cpu_device()->total_memory())
+      std::cout << (card.empty() ? plan_report(config, *open_device_or_cpu(config.device))
                                  : plan_report(config, card_named(card)));
     } else if (graph) {
       print_graph(config);

@@ -85,7 +85,7 @@ std::string version_text(const std::string& program) {
       "CPU:       {} to use, with {}; device.dtype auto is {}\n"
       "CUDA:      {}",
       program, GENESIS_VERSION, kCommit, compiler(), GENESIS_BUILD, libraries(), cpus, cpu_features(),
-      name_of(compute_type({})), GENESIS_CUDA_BUILD);
+      name_of(compute_type({}, DeviceKind::cpu)), GENESIS_CUDA_BUILD);
 }
 
 }  // namespace genesis

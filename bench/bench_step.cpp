@@ -109,10 +109,11 @@ void print_table(const Executable& executable, int steps, double tokens) {
   }
 }
 
-void bench(const Config& config, int steps) {
+void bench(Config config, int steps) {
+  config.device.kind = Config::DeviceKind::cpu;  // nodes are timed by the host's clock
   const auto device = open_device(config.device);
   Storage storage(*device);
-  const DType dtype = compute_type(config.device);
+  const DType dtype = compute_type(config.device, device->kind());
   const size_t memory = memory_limit(config, device->total_memory());
   const int64_t recurrence = trained_recurrence(config.model);
   TrainingStep step({{recurrence, build_training_graph(config, {dtype, device->kind(), memory}).graph}},
@@ -159,7 +160,7 @@ void bench(const Config& config, int steps) {
       "its products alone    {:8.1f} ms   {:.0f} tokens/s, {:.0f} GFLOP/s\n"
       "time inside oneDNN    {:8.1f}% of the step\n"
       "the step runs at      {:8.1f}% of its products' speed\n",
-      name_of(dtype), threads_in_words(config.device), int64_t(tokens), steps, step_time * 1e3,
+      name_of(dtype), in_words(*device, config.device), int64_t(tokens), steps, step_time * 1e3,
       tokens / step_time, products_time * 1e3, tokens / products_time,
       double(micro_steps) * all.flops() / products_time / 1e9, 100 * matmul_s / step_time,
       100 * products_time / step_time);

@@ -40,3 +40,10 @@ function(genesis_library name)
     target_link_libraries(${name} INTERFACE genesis_options ${ARG_LINK})
   endif()
 endfunction()
+
+# What a program's cuda:: functions are, by a property of it: ON_HOST_EXECUTOR, kernels by the host executor, for plans
+# and for tests of the kernels; ON_CUDA_STANDIN, those, and stand-ins for CUDA's libraries (tests/cuda_standin); neither,
+# a GPU. A build without CUDA knows the first alone.
+set(GENESIS_ON_HOST_EXECUTOR "$<BOOL:$<TARGET_PROPERTY:ON_HOST_EXECUTOR>>")
+set(GENESIS_ON_CUDA_STANDIN "$<BOOL:$<TARGET_PROPERTY:ON_CUDA_STANDIN>>")
+set(GENESIS_CUDA_LIBRARIES "$<IF:${GENESIS_ON_CUDA_STANDIN},cuda_standin,CUDA::cudart_static>")

@@ -124,6 +124,7 @@ struct Config {
     DeviceKind kind = DeviceKind::automatic;
     Precision dtype = Precision::automatic;
     int64_t threads = 0;  // 0: all
+    bool graphs = true;   // CUDA graphs
     bool operator==(const Device&) const = default;
   };
 

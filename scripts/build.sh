@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Configures and builds into build/ (Release).
 #   scripts/build.sh [--programs] [-DNAME=VALUE...]
-#     --programs      the programs alone, without tests, benchmarks and CUDA
+#     --programs      the programs alone, without tests and benchmarks
 #     -DNAME=VALUE    an option of CMakeLists.txt, kept until it is given again: -DGENESIS_CUDA=OFF
 set -euo pipefail
 usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0"; }

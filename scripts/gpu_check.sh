@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # All that only a GPU can show, in one call, within 8 minutes and without a network: builds for the GPU that is
-# here, runs the kernels' tests on it (every case also under graph capture), bench_kernels, and
+# here, runs the kernels' and ops' tests on it (kernels also under graph capture), trains, runs bench_kernels, and
 # compute-sanitizer over a short list. A part that fails leaves the others' results.
 #
 #   scripts/gpu_check.sh [--output DIR]      the report and the parts' logs; build-gpu/report without it
@@ -139,7 +139,8 @@ if [ $tools -eq 1 ]; then
       -DCMAKE_BUILD_RPATH="$(printf '%s;' "${library_dirs[@]}")")
   # shellcheck disable=SC2016  # "$@" is the inner shell's
   part build 240 sh -c 'cmake -S . -B build-gpu -G Ninja "$@" &&
-    cmake --build build-gpu --target tests_kernels_gpu tests_ops_gpu bench_kernels' build "${options[@]}" && built=1
+    cmake --build build-gpu --target tests_kernels_gpu tests_ops_gpu bench_kernels genesis_train genesis_tokenize' \
+    build "${options[@]}" && built=1
 else
   say "build      not run: tools are missing"
   failed=1
@@ -149,6 +150,19 @@ if [ $built -eq 1 ] && [ -n "$capabilities" ]; then
   tests=build-gpu/bin/tests_kernels_gpu
   part tests 150 ctest --test-dir build-gpu -R '^gpu:' --no-tests=error --output-on-failure -j 4
   grep -E 'tests passed|tests failed' "$output/tests.log" | sed 's/^/    /' | tee -a "$report"
+
+  # train NAME SECONDS ARGUMENTS...: what scripts/gpu_train.sh says of it is part of the report.
+  train() {
+    local name=$1 limit=$2
+    shift 2
+    part "$name" "$limit" scripts/gpu_train.sh --programs build-gpu/bin --output "$output/$name" "$@"
+    grep -E '^tiny |^[a-z0-9_]+: [0-9]+ steps|planned:' "$output/$name.log" | sed 's/^/    /' | tee -a "$report"
+  }
+  train tiny 60
+  train train 120 configs/genesis_1b.yaml
+  for k in 1 2; do
+    train "recurrent$k" 90 --steps 10 configs/nano_1b_recurrent.yaml --model.recurrence.steps=$k
+  done
 
   part bench 180 build-gpu/bin/bench_kernels --device cuda --config configs/genesis_1b.yaml \
     configs/genesis_1b_run1.yaml configs/nano_1b.yaml --save "$output/bench.json" \

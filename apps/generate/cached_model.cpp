@@ -22,7 +22,7 @@ constexpr int64_t kTried = 16;
 CachedModel::CachedModel(const Config& config, const std::string& checkpoint, const CacheShape& cache,
                          int64_t recurrence, Rows rows)
     : V_(config.model.vocab_size), cache_(cache), device_(open_device(config.device)), storage_(*device_) {
-  const DType dtype = compute_type(config.device);
+  const DType dtype = compute_type(config.device, device_->kind());
   for (const int64_t n : kRowCounts) {
     steps_.emplace(n,
                    Executable(build_generation_graph(config.model, n, cache, dtype, recurrence), storage_));

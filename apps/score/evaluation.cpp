@@ -34,7 +34,8 @@ class LoadedModel {
     for (int64_t k : recurrence) {
       recurrence_.push_back(recurrence_of(config.model, k));
       scorers_.push_back(std::make_unique<Scorer>(config.model, std::max<int64_t>(1, kTokensAtOnce / T_), T_,
-                                                  compute_type(config.device), recurrence_.back(), storage_));
+                                                  compute_type(config.device, device_->kind()),
+                                                  recurrence_.back(), storage_));
     }
   }
 

@@ -190,9 +190,12 @@ std::string micro_batch_rows(const Config& config, const std::vector<MicroBatch>
 
 }  // namespace
 
-std::string plan_report(const Config& config, size_t device_memory) {
-  Place place = place_on(config, {.dtype = compute_type(config.device)}, device_memory, "this machine");
-  if (config.device.kind == Config::DeviceKind::cuda) place.memory += "; for a GPU's: --gpu CARD";
+std::string plan_report(const Config& config, const Device& device) {
+  const bool gpu = device.kind() == DeviceKind::cuda;
+  Place place =
+      place_on(config, {.dtype = compute_type(config.device, device.kind()), .device = device.kind()},
+               device.total_memory(), gpu ? device.name() : "this machine");
+  if (config.device.kind == Config::DeviceKind::cuda && !gpu) place.memory += "; for a GPU's: --gpu CARD";
   return report(config, place, plan(config, place.target));
 }
 

@@ -63,7 +63,7 @@ Trainer::Trainer(const Config& config, Terminal terminal, MeasurePeak measure_pe
       device_(open_device(config.device)),
       storage_(*device_),
       measure_peak_(std::move(measure_peak)) {
-  const DType dtype = compute_type(config.device);
+  const DType dtype = compute_type(config.device, device_->kind());
   const Target target{dtype, device_->kind(), memory_limit(config, device_->total_memory())};
   Graph graph = build_training_graph(config, target).graph;
   check_it_fits(config, graph, target);
@@ -99,7 +99,7 @@ Trainer::Trainer(const Config& config, Terminal terminal, MeasurePeak measure_pe
   claim_->begin();
   log_->message(fmt::format("{} parameters, {} on {}, {} tokens a step, {} of memory",
                             format_count(double(parameter_count(config.model))), name_of(dtype),
-                            threads_in_words(config.device), format_count(double(tokens_per_step())),
+                            in_words(*device_, config.device), format_count(double(tokens_per_step())),
                             format_bytes(double(persistent + storage_.arena_bytes()))));
   for (const std::string& line : lines) log_->message(line);
 }
@@ -130,7 +130,7 @@ void Trainer::run(const std::function<bool()>& stop) {
   validate(left_out(), stop);
   bool stopped = stop();
   if (state_.step < steps && !stopped) {
-    peak_flops_ = measure_peak_(*device_, compute_type(config_.device));
+    peak_flops_ = measure_peak_(*device_, compute_type(config_.device, device_->kind()));
     say(fmt::format("MFU is of the {:.0f} GFLOP/s that a large product reaches here now", peak_flops_ / 1e9));
   }
   while (state_.step < steps && !stopped) {

@@ -17,6 +17,7 @@ constexpr size_t kHugePage = size_t(2) << 20;
 class CpuDevice final : public Device {
  public:
   DeviceKind kind() const override { return DeviceKind::cpu; }
+  std::string name() const override { return "the CPU"; }
 
   void* allocate(size_t bytes) override {
     // Big arrays start on a huge page and ask for more of them: the step walks all its memory every time, and

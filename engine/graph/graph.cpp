@@ -68,7 +68,9 @@ std::string names(const Graph& graph, const std::vector<ValueId>& ids) {
 
 std::string describe(const Value& v) { return fmt::format("{}{}", name_of(v.dtype), v.shape.to_string()); }
 
-std::string describe(const Graph& graph, const Node& node) {
+}  // namespace
+
+std::string to_string(const Graph& graph, const Node& node) {
   std::string s = fmt::format("{:<6} {}({})", name_of(node.phase), node.op->name, names(graph, node.in));
   if (!node.out.empty()) {
     s += " -> ";
@@ -90,11 +92,9 @@ std::string describe(const Graph& graph, const Node& node) {
   return s;
 }
 
-}  // namespace
-
 std::string to_string(const Graph& graph) {
   std::string s;
-  for (const Node& node : graph.nodes) s += describe(graph, node) + "\n";
+  for (const Node& node : graph.nodes) s += to_string(graph, node) + "\n";
   for (const Value& v : graph.values) {
     if (v.role != Role::activation) s += fmt::format("{} {}:{}\n", name_of(v.role), v.name, describe(v));
   }
@@ -131,7 +131,7 @@ class Verifier {
   }
 
   void fail(const Node& node, const std::string& what) const {
-    throw Error(fmt::format("graph: {} in: {}", what, describe(graph_, node)));
+    throw Error(fmt::format("graph: {} in: {}", what, to_string(graph_, node)));
   }
 
   void check_node(const Node& node) {

@@ -84,6 +84,8 @@ class Graph {
 
 // One node a line, then the persistent values: stable text, for people and for tests.
 std::string to_string(const Graph& graph);
+std::string to_string(const Graph& graph,
+                      const Node& node);  // its op, its values and attributes, on one line
 
 // Throws Error if the graph breaks a rule: ops that the table lists, ids in range, names unique, phases in order,
 // every value assigned once and before its uses, an activation used in no phase but its own, an overwritten value

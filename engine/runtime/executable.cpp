@@ -30,8 +30,22 @@ void* Executable::address(ValueId id) const {
   return static_cast<char*>(storage_.arena()) + memory_.values[size_t(graph_.storage_of(id))].offset;
 }
 
+namespace {
+
+// Runs a body that belongs to a node, which an Error will name. (On a GPU an earlier node may be to blame.)
+template <class Body>
+auto for_node(const Graph& graph, const Node& node, const Body& body) {
+  try {
+    return body();
+  } catch (const Error& e) {
+    throw Error(std::string(e.what()) + "; at the node " + to_string(graph, node));
+  }
+}
+
+}  // namespace
+
 void Executable::prepare() {
-  for (auto& steps : steps_) steps.clear();
+  for (PhaseSteps& phase : phases_) phase = {};
   arena_ = storage_.arena();
   const auto addresses = [&](const std::vector<ValueId>& ids) {
     std::vector<void*> p;
@@ -52,21 +66,48 @@ void Executable::prepare() {
                           .into = addresses(node.into),
                           .workspace = workspace,
                           .constants = static_cast<char*>(constants_.data()) + memory_.constants[i]};
-    steps_[size_t(node.phase)].push_back({prepare_of(node)(bound), NodeId(i), node.lane});
+    const Run run = for_node(graph_, node, [&] { return prepare_of(node)(bound); });
+    phases_[size_t(node.phase)].steps.push_back({run, NodeId(i), node.lane});
   }
 }
 
 void Executable::run(Phase phase) {
   if (arena_ == nullptr || arena_ != storage_.arena()) prepare();
-  const Stream stream = storage_.device().stream();
-  if (seconds_.empty()) {
-    for (const Step& step : steps_[size_t(phase)]) step.run(stream);
+  Device& device = storage_.device();
+  PhaseSteps& now = phases_[size_t(phase)];
+  device.begin_work(name_of(phase));
+  // Timed nodes run one by one.
+  if (!device.records() || !now.has_run || now.steps.empty() || !seconds_.empty()) {
+    run_steps(now.steps);
+    now.has_run = true;
     return;
   }
+  if (!now.recorded) now.recorded = record(now.steps);
+  now.recorded->launch();
+}
+
+std::unique_ptr<DeviceGraph> Executable::record(const std::vector<Step>& steps) {
+  Device& device = storage_.device();
+  device.begin_recording();
+  try {
+    run_steps(steps);
+  } catch (const Error&) {
+    try {
+      device.end_recording();
+    } catch (const Error&) {  // says no more than that something was refused
+    }
+    throw;
+  }
+  return device.end_recording();
+}
+
+void Executable::run_steps(const std::vector<Step>& steps) {
+  const Stream stream = storage_.device().stream();
   using Clock = std::chrono::steady_clock;
-  for (const Step& step : steps_[size_t(phase)]) {
-    const auto start = Clock::now();
-    step.run(stream);
+  for (const Step& step : steps) {
+    const auto start = seconds_.empty() ? Clock::time_point() : Clock::now();
+    for_node(graph_, graph_.nodes[size_t(step.node)], [&] { step.run(stream); });
+    if (seconds_.empty()) continue;
     seconds_[size_t(step.node)] += std::chrono::duration<double>(Clock::now() - start).count();
   }
 }

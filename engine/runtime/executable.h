@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <vector>
 
 #include "engine/graph/graph.h"
@@ -17,8 +18,9 @@ class Executable {
   // the activations.
   Executable(Graph graph, Storage& storage);
 
-  // Runs the nodes of one phase, in order. The arena may have moved since the last run: steps are prepared
-  // again.
+  // Runs the nodes of one phase, in order; from the second time on as one graph of the device's, where it records, to
+  // the same bits. The arena may have moved since the last run: steps are prepared again. Throws Error, naming the node
+  // and its values, when the device refuses one; what fails later on a GPU, it says where the host waits for it.
   void run(Phase phase);
 
   const Graph& graph() const { return graph_; }
@@ -36,6 +38,8 @@ class Executable {
   };
 
   Prepare prepare_of(const Node& node) const;
+  void run_steps(const std::vector<Step>& steps);
+  std::unique_ptr<DeviceGraph> record(const std::vector<Step>& steps);
   void prepare();
   void* address(ValueId id) const;
 
@@ -43,9 +47,14 @@ class Executable {
   Storage& storage_;
   MemoryPlan memory_;
   DeviceBuffer constants_;
-  std::array<std::vector<Step>, 3> steps_;  // by phase
-  void* arena_ = nullptr;                   // where the steps were prepared for
-  std::vector<double> seconds_;             // empty: not timed
+  struct PhaseSteps {
+    std::vector<Step> steps;
+    bool has_run = false;  // since they were prepared, so that everything is warm
+    std::unique_ptr<DeviceGraph> recorded;
+  };
+  std::array<PhaseSteps, 3> phases_;  // by phase
+  void* arena_ = nullptr;             // where the steps were prepared for
+  std::vector<double> seconds_;       // empty: not timed
 };
 
 }  // namespace genesis

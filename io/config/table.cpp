@@ -376,13 +376,17 @@ Section device_section() {
       "device",
       "What computes.",
       {field(kOptional, "device.kind", device, &Device::kind, kinds, "",
-             "auto: the best that this build has, which is the CPU so far."),
+             "auto: cuda where a GPU is found, else cpu."),
        field(kOptional, "device.dtype", device, &Device::dtype, precisions, "",
              "Type of activations and of the weights computed with; parameters, moments and sums are f32 "
              "always. auto: bf16 where the device multiplies it faster."),
        field(kOptional, "device.threads", device, &Device::threads, Integer{.min = 0, .max = 4096}, "threads",
              "CPU threads, at most one for each CPU that the process may use (its affinity, its container's "
-             "quota). 0: so many.")}};
+             "quota). 0: so many."),
+       field(
+           kOptional, "device.graphs", device, &Device::graphs, Flag{}, "",
+           "On a GPU, record each part of a step as a CUDA graph when it runs for the second time, and start "
+           "it as a whole from then on: the same bits with less time between kernels.")}};
 }
 
 }  // namespace

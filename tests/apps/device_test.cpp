@@ -14,12 +14,12 @@ TEST_CASE("a device takes as many threads as the config says, and never more tha
   config.threads = 1;
   open_device(config);
   CHECK(thread_count() == 1);
-  CHECK(threads_in_words(config) == "1 thread");
+  CHECK(in_words(*make_cpu_device(), config) == "1 thread");
   for (const int more : {1, 4096 - all}) {
     config.threads = all + more;
     open_device(config);
     CHECK(thread_count() == all);
-    const std::string words = threads_in_words(config);
+    const std::string words = in_words(*make_cpu_device(), config);
     INFO(words);
     CHECK(words.starts_with(std::to_string(all) + " thread"));
     CHECK(words.find("device.threads is " + std::to_string(config.threads)) != std::string::npos);

@@ -77,7 +77,9 @@ inline std::string state_bytes(const Storage& storage) {
   std::string bytes;
   for (Role role : {Role::parameter, Role::master, Role::moment}) {
     for (const Storage::Array* a : storage.with_role(role)) {
-      bytes.append(static_cast<const char*>(a->buffer.data()), a->value.bytes());
+      std::string one(a->value.bytes(), '\0');
+      storage.read(a->value.name, one.data(), one.size());
+      bytes += one;
     }
   }
   return bytes;

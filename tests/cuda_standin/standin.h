@@ -12,10 +12,15 @@ namespace genesis::standin {
 // the next call.
 enum class When { late, mixed, at_once };
 
+// A mistake that a test plants in the program, to see it caught: calls that do nothing and succeed, layouts whose
+// leading dimension is off by one vector, and products that allocate memory, which capture forbids.
+enum class Mistake { none, no_stream_wait, no_event_wait, no_event_record, wrong_ld, allocating_product };
+
 struct Options {
   uint64_t seed = 1;  // of every choice that CUDA leaves open
   When when = When::mixed;
   size_t memory = size_t(4) << 30;  // bytes that the device has
+  Mistake mistake = Mistake::none;
 };
 
 // A device as a new process finds it: streams, events, captures and memory of before are gone.

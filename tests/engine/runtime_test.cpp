@@ -17,6 +17,7 @@ class CountingDevice final : public Device {
   size_t bytes = 0;
 
   DeviceKind kind() const override { return DeviceKind::cpu; }
+  std::string name() const override { return "counting"; }
   void* allocate(size_t n) override {
     ++held;
     bytes += n;

@@ -127,7 +127,7 @@ TEST_CASE("model: loss and every parameter's gradient agree with the reference i
 TEST_CASE("model: loss and every parameter's gradient agree with the reference by the CUDA kernels") {
   for (const ModelCase& c : model_cases()) {
     if (c.B * c.T > 100) continue;  // the host executor takes its time
-    for (const TestDevice& test : kTestDevices) {
+    for (const TestDevice& test : test_devices()) {
       for (const DType dtype : {DType::f32, DType::bf16}) {
         INFO(c.name << ", " << test.name << ", " << name_of(dtype));
         check_model(c, dtype, test.make);

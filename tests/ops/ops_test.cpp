@@ -45,7 +45,7 @@ const std::map<const OpDef*, Check> kChecks = {
 }  // namespace
 
 TEST_CASE("ops: every op agrees with the reference on every device") {
-  for (const TestDevice& test : kTestDevices) {
+  for (const TestDevice& test : test_devices()) {
     for (const OpDef* op : all_ops()) {
       DYNAMIC_SECTION(test.name << ", " << op->name) {
         REQUIRE(kChecks.count(op) == 1);

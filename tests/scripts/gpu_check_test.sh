@@ -7,6 +7,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/a tree/scripts" "$work/tools" "$work/no packages"
 cp "$script" "$work/a tree/scripts"
+printf '#!/bin/sh\necho "some lines"; echo "tiny dense model, f32: of these arguments: $*"\n' >"$work/a tree/scripts/gpu_train.sh"
+chmod +x "$work/a tree/scripts/gpu_train.sh"
 cd "$work/a tree"
 
 # tool NAME TEXT: a script of that text in the place of the tool.
@@ -45,6 +47,7 @@ refused --baseline "$work"
 gpus 'printf "12.0\n9.0\n[N/A]\n9.0\n"'
 check --output "$work/a report" || fail "expected it to pass"
 said 'all passed'
+said "    tiny dense model, f32: of these arguments: --programs build-gpu/bin --output $work/a report/train configs/genesis_1b.yaml"
 grep -qF -- '-DGENESIS_CUDA_ARCHITECTURES=120-real;90-real ' "$work/a report/build.log" ||
   fail "expected it to build for both GPUs"
 # What is not built is not among ctest's tests either, so nothing would say that it was not run.

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "tests/cuda_standin/runtime/runtime.h"
+
 namespace genesis::standin {
 namespace {
 
@@ -77,6 +79,7 @@ using namespace genesis::standin;
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType type, uint64_t rows,
                                           uint64_t columns, int64_t ld) {
+  if (Runtime::get().makes(Mistake::wrong_ld)) ld += 8;
   return create(layout, Layout{.type = type, .rows = rows, .columns = columns, .ld = ld});
 }
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) { return destroy<Layout>(layout); }

@@ -190,8 +190,11 @@ cublasStatus_t check_call(const Call& call, size_t workspace_bytes) {
 
 cublasStatus_t start(const Call& call_, size_t workspace_bytes, cudaStream_t stream) {
   if (const cublasStatus_t s = check_call(call_, workspace_bytes); s != CUBLAS_STATUS_SUCCESS) return s;
-  const cudaError_t e =
-      call([&](Runtime& r) { return r.enqueue(stream, "cublasLtMatmul", [call_] { multiply(call_); }); });
+  const cudaError_t e = call([&](Runtime& r) {
+    void* p = nullptr;
+    if (r.makes(Mistake::allocating_product) && r.allocate(&p, 4) != cudaSuccess) return cudaErrorUnknown;
+    return r.enqueue(stream, "cublasLtMatmul", [call_] { multiply(call_); });
+  });
   return e == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 

@@ -108,6 +108,7 @@ class Runtime {
 
   uint64_t draw(uint64_t below) { return random_() % below; }
   const Options& options() const { return options_; }
+  bool makes(Mistake mistake) const { return options_.mistake == mistake; }
 
   std::mutex mutex;
   Seen seen;

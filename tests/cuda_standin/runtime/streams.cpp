@@ -88,7 +88,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  return call([&](Runtime& r) { return synchronize(r, stream); });
+  return call(
+      [&](Runtime& r) { return r.makes(Mistake::no_stream_wait) ? cudaSuccess : synchronize(r, stream); });
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   return call([&](Runtime& r) { return wait_for_event(r, stream, event); });
@@ -115,10 +116,12 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   });
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  return call([&](Runtime& r) { return record(r, event, stream); });
+  return call(
+      [&](Runtime& r) { return r.makes(Mistake::no_event_record) ? cudaSuccess : record(r, event, stream); });
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  return call([&](Runtime& r) { return ask(r, event, true); });
+  return call(
+      [&](Runtime& r) { return r.makes(Mistake::no_event_wait) ? cudaSuccess : ask(r, event, true); });
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   return call([&](Runtime& r) { return ask(r, event, false); });

@@ -1,0 +1,190 @@
+// The GPU: one stream for all compute, whose order is the graph's.
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "engine/device/device.h"
+#include "kernels/common/cuda.h"
+#include "kernels/common/error.h"
+
+namespace genesis {
+namespace {
+
+constexpr double kMiB = 1 << 20;
+
+class OwnStream {
+ public:
+  // Non-blocking: it does not wait for the legacy stream, on which nothing of ours runs.
+  OwnStream() {
+    check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  }
+  ~OwnStream() { cudaStreamDestroy(stream_); }
+  OwnStream(const OwnStream&) = delete;
+  OwnStream& operator=(const OwnStream&) = delete;
+
+  cudaStream_t get() const { return stream_; }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+// Pinned memory through which copies to the device go, piece by piece: the host goes on once its bytes are in a slot,
+// and waits only for a slot that a copy still reads.
+class Ring {
+ public:
+  Ring() {
+    void* p = nullptr;
+    check_cuda(cudaMallocHost(&p, kSlots * kSlotBytes), "cudaMallocHost");
+    memory_ = static_cast<char*>(p);
+    for (cudaEvent_t& event : read_) {
+      check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    }
+  }
+  // The stream has ended by now, and its copies with it.
+  ~Ring() {
+    for (cudaEvent_t event : read_) cudaEventDestroy(event);
+    cudaFreeHost(memory_);
+  }
+  Ring(const Ring&) = delete;
+  Ring& operator=(const Ring&) = delete;
+
+  void copy_in(char* device, const char* host, size_t bytes, cudaStream_t stream) {
+    for (size_t done = 0; done < bytes; done += kSlotBytes) {
+      const size_t piece = std::min(kSlotBytes, bytes - done);
+      char* slot = memory_ + next_ * kSlotBytes;
+      check_cuda(cudaEventSynchronize(read_[next_]), "cudaEventSynchronize");
+      std::memcpy(slot, host + done, piece);
+      check_cuda(cudaMemcpyAsync(device + done, slot, piece, cudaMemcpyHostToDevice, stream),
+                 "cudaMemcpyAsync");
+      check_cuda(cudaEventRecord(read_[next_], stream), "cudaEventRecord");
+      next_ = (next_ + 1) % kSlots;
+    }
+  }
+
+ private:
+  // A micro-batch's tokens, targets and positions take a slot each: the host may be 21 micro-steps ahead.
+  static constexpr size_t kSlots = 64, kSlotBytes = size_t(256) << 10;
+  char* memory_ = nullptr;
+  std::array<cudaEvent_t, kSlots> read_ = {};  // recorded behind the copy that reads the slot
+  size_t next_ = 0;
+};
+
+// A graph of CUDA's, started on the stream that it was recorded on.
+class CudaGraph final : public DeviceGraph {
+ public:
+  CudaGraph(cudaGraph_t graph, cudaStream_t stream) : stream_(stream) {
+    check_cuda(cudaGraphInstantiate(&executable_, graph, 0), "cudaGraphInstantiate");
+  }
+  ~CudaGraph() override { cudaGraphExecDestroy(executable_); }
+  void launch() override { check_cuda(cudaGraphLaunch(executable_, stream_), "cudaGraphLaunch"); }
+
+ private:
+  cudaGraphExec_t executable_ = nullptr;
+  cudaStream_t stream_;
+};
+
+class CudaDevice final : public Device {
+ public:
+  explicit CudaDevice(const CudaOptions& options) : options_(options) {
+    check_cuda(cudaGetDeviceProperties(&properties_, 0), "cudaGetDeviceProperties");
+    check(properties_.major >= 8,
+          fmt::format("{} has compute capability {}.{}, and 8.0 is the least that can be trained on",
+                      properties_.name, properties_.major, properties_.minor));
+  }
+  // What is still under way reads slots and arrays.
+  ~CudaDevice() override { cudaStreamSynchronize(stream_.get()); }
+
+  DeviceKind kind() const override { return DeviceKind::cuda; }
+  std::string name() const override { return properties_.name; }
+
+  void* allocate(size_t bytes) override {
+    void* p = nullptr;
+    const cudaError_t e = cudaMalloc(&p, bytes);
+    if (e == cudaErrorMemoryAllocation) {
+      cudaGetLastError();  // it is told here, and not by the next call too
+      throw Error(not_enough(bytes));
+    }
+    check_cuda(e, "cudaMalloc");
+    check_cuda(cudaMemsetAsync(p, 0, bytes, stream_.get()), "cudaMemsetAsync");
+    return p;
+  }
+  // Waits for the stream, which may still use it.
+  void release(void* p) override { cudaFree(p); }
+
+  void copy_in(void* device, const void* host, size_t bytes) override {
+    ring_.copy_in(static_cast<char*>(device), static_cast<const char*>(host), bytes, stream_.get());
+  }
+  void copy_out(void* host, const void* device, size_t bytes) override {
+    check_cuda(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream_.get()),
+               "cudaMemcpyAsync");
+    wait();
+  }
+
+  void wait() override {
+    const cudaError_t e = cudaStreamSynchronize(stream_.get());
+    check(e == cudaSuccess,
+          fmt::format("{} failed in what was queued since the host last waited for it ({}): {}",
+                      properties_.name, fmt::join(under_way_, ", "), cudaGetErrorString(e)));
+    under_way_.clear();
+  }
+  Stream stream() override { return {stream_.get()}; }
+  void begin_work(const char* name) override {
+    if (std::find(under_way_.begin(), under_way_.end(), name) == under_way_.end()) {
+      under_way_.push_back(name);
+    }
+  }
+  bool records() const override { return options_.graphs; }
+  // Of this thread's calls alone: others may do as they like meanwhile.
+  void begin_recording() override {
+    check_cuda(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal),
+               "cudaStreamBeginCapture");
+  }
+  std::unique_ptr<DeviceGraph> end_recording() override {
+    cudaGraph_t graph = nullptr;
+    check_cuda(cudaStreamEndCapture(stream_.get(), &graph), "cudaStreamEndCapture");
+    const std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, cudaError_t (*)(cudaGraph_t)> owned(
+        graph, cudaGraphDestroy);
+    return std::make_unique<CudaGraph>(graph, stream_.get());
+  }
+
+  size_t total_memory() const override { return properties_.totalGlobalMem; }
+  const cuda::BlasLt& blas() const override { return blas_; }
+
+ private:
+  std::string not_enough(size_t bytes) const {
+    size_t free = 0, total = 0;
+    check_cuda(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+    return fmt::format("not enough memory: {:.1f} MiB wanted in one piece, {} has {:.1f} MiB free of {:.1f}",
+                       double(bytes) / kMiB, properties_.name, double(free) / kMiB, double(total) / kMiB);
+  }
+
+  const CudaOptions options_;
+  cudaDeviceProp properties_ = {};
+  Ring ring_;
+  OwnStream stream_;
+  std::vector<const char*> under_way_;  // what was begun since the host last waited, each once
+  cuda::BlasLt blas_;
+};
+
+}  // namespace
+
+std::string why_no_cuda_device() {
+  int count = 0;
+  const cudaError_t e = cudaGetDeviceCount(&count);
+  if (e != cudaSuccess) return std::string("no GPU can be used: ") + cudaGetErrorString(e);
+  return count > 0 ? "" : "no GPU is found";
+}
+
+std::unique_ptr<Device> make_cuda_device(const CudaOptions& options) {
+  const std::string why = why_no_cuda_device();
+  check(why.empty(), why);
+  return std::make_unique<CudaDevice>(options);
+}
+
+}  // namespace genesis
