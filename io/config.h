@@ -41,6 +41,7 @@ struct Config {
     Recurrence recurrence;
     double rope_theta = 500000.0;
     bool rope_interleaved = false;
+    bool qk_norm = false;
     double norm_eps = 1e-5;
     double init_std = 0.02;
     bool scale_residual_init = false;

@@ -12,7 +12,8 @@ namespace genesis {
 namespace {
 
 struct LayerWeights {
-  ValueId attn_norm, qkv, out, ffn_norm, gate_up, down;
+  ValueId attn_norm, qkv, q_norm, k_norm, out, ffn_norm, gate_up,
+      down;  // kNone: without a norm of queries and keys
 };
 
 struct Weights {
@@ -27,7 +28,9 @@ Weights declare_weights(Builder& b, const Config::Model& m, DType dtype) {
   w.embed = weight("embed");
   for (int64_t i = 0; i < m.layers; ++i) {
     const std::string p = "layers." + std::to_string(i) + ".";
-    w.layers.push_back({weight(p + "attn_norm"), weight(p + "attn.qkv"), weight(p + "attn.out"),
+    w.layers.push_back({weight(p + "attn_norm"), weight(p + "attn.qkv"),
+                        m.qk_norm ? weight(p + "attn.q_norm") : kNone,
+                        m.qk_norm ? weight(p + "attn.k_norm") : kNone, weight(p + "attn.out"),
                         weight(p + "ffn_norm"), weight(p + "ffn.gate_up"), weight(p + "ffn.down")});
   }
   w.norm = weight("norm");
@@ -50,8 +53,11 @@ Residual decoder_block(Builder& b, const Config::Model& m, const LayerWeights& w
   const float eps = float(m.norm_eps);
 
   const auto [x, normed_x] = b.rmsnorm("attn_norm", in.x, in.branch, w.attn_norm, eps);
-  const ValueId qkv = b.rope("attn.rope", b.linear("attn.qkv", normed_x, w.qkv), positions, rotation);
-  const ValueId mixed = b.linear("attn.out", attend(b, qkv), w.out);
+  const ValueId qkv = b.linear("attn.qkv", normed_x, w.qkv);
+  const ValueId rotated = m.qk_norm
+                              ? b.qk_norm("attn.rope", qkv, positions, w.q_norm, w.k_norm, {rotation, eps})
+                              : b.rope("attn.rope", qkv, positions, rotation);
+  const ValueId mixed = b.linear("attn.out", attend(b, rotated), w.out);
 
   const auto [h, normed_h] = b.rmsnorm("ffn_norm", x, mixed, w.ffn_norm, eps);
   const ValueId gate_up = b.linear("ffn.gate_up", normed_h, w.gate_up);

@@ -53,6 +53,10 @@ std::vector<Parameter> parameters(const Config::Model& m) {
     all.push_back(norm(ours + "attn_norm", D, theirs + "input_layernorm"));
     all.push_back(matrix(ours + "attn.qkv", Group::attention, D, std_dev,
                          {{attn + "q_proj", Q}, {attn + "k_proj", KV}, {attn + "v_proj", KV}}));
+    if (m.qk_norm) {
+      all.push_back(norm(ours + "attn.q_norm", m.head_size, attn + "q_norm"));
+      all.push_back(norm(ours + "attn.k_norm", m.head_size, attn + "k_norm"));
+    }
     all.push_back(matrix(ours + "attn.out", Group::attention, Q, residual, {{attn + "o_proj", D}}));
     all.push_back(norm(ours + "ffn_norm", D, theirs + "post_attention_layernorm"));
     all.push_back(matrix(ours + "ffn.gate_up", Group::feed_forward, D, std_dev,

@@ -23,6 +23,9 @@ struct CpuDevice {
   static constexpr auto embedding_backward_workspace = cpu::embedding_backward_workspace;
   static constexpr auto cross_entropy = cpu::cross_entropy;
   static constexpr auto rope = cpu::rope;
+  static constexpr auto qk_norm_forward = cpu::qk_norm_forward;
+  static constexpr auto qk_norm_backward = cpu::qk_norm_backward;
+  static constexpr auto qk_norm_backward_workspace = cpu::qk_norm_backward_workspace;
   static constexpr auto attention_forward = cpu::attention_forward;
   static constexpr auto attention_backward = cpu::attention_backward;
   static constexpr auto attention_cached = cpu::attention_cached;

@@ -15,6 +15,7 @@
 #include "kernels/grad_norm/grad_norm_cases.h"
 #include "kernels/matmul/matmul_cases.h"
 #include "kernels/muon/muon_cases.h"
+#include "kernels/qk_norm/qk_norm_cases.h"
 #include "kernels/rmsnorm/rmsnorm_cases.h"
 #include "kernels/rope/rope_cases.h"
 #include "kernels/swiglu/swiglu_cases.h"
@@ -49,6 +50,7 @@ class KernelBenches {
       for (const auto& c : kCrossEntropyBenchCases) cross_entropy(c, dtype);
       for (const int64_t n : kElementwiseBenchCases) elementwise(n, dtype);
       for (const auto& c : kRopeBenchCases) rope(c, dtype);
+      for (const auto& c : kQkNormBenchCases) qk_norm(c, dtype);
       for (const auto& c : kAttentionBenchCases) attention(c, dtype);
       for (const auto& c : kAttentionCachedBenchCases) attention_cached(c, dtype);
       for (const auto& c : kMatMulBenchCases) matmul(c, dtype);
@@ -138,6 +140,22 @@ class KernelBenches {
     add("rope", c.name, dtype, c.rows * (c.H + 2 * c.KV) * c.K, [c, dtype] {
       const auto p = std::make_shared<RopeProblem>(c, dtype, Device::memory());
       return Prepared{[p] { Device::rope(p->rope()); }, p->bytes()};
+    });
+  }
+
+  void qk_norm(const QkNormCase& c, DType dtype) {
+    const auto problem = [c, dtype] {
+      const size_t workspace = Device::qk_norm_backward_workspace(c.rows, c.K);
+      return std::make_shared<QkNormProblem>(c, dtype, workspace, Device::memory());
+    };
+    const int64_t elements = c.rows * (c.H + 2 * c.KV) * c.K;
+    add("qk_norm_forward", c.name, dtype, elements, [problem] {
+      const auto p = problem();
+      return Prepared{[p] { Device::qk_norm_forward(p->forward()); }, p->forward_bytes()};
+    });
+    add("qk_norm_backward", c.name, dtype, elements, [problem] {
+      const auto p = problem();
+      return Prepared{[p] { Device::qk_norm_backward(p->backward()); }, p->backward_bytes()};
     });
   }
 

@@ -67,6 +67,12 @@ ValueId Builder::rope(const std::string& name, ValueId qkv, ValueId positions, c
   return graph_.nodes[size_t(append(ops::kRope, attrs, {qkv, positions}, {name}))].out[0];
 }
 
+ValueId Builder::qk_norm(const std::string& name, ValueId qkv, ValueId positions, ValueId q_weight,
+                         ValueId k_weight, const QkNormAttrs& attrs) {
+  const NodeId n = append(ops::kQkNorm, attrs, {qkv, positions, q_weight, k_weight}, {name});
+  return graph_.nodes[size_t(n)].out[0];
+}
+
 ValueId Builder::attention(const std::string& name, ValueId qkv, ValueId positions,
                            const AttentionAttrs& attrs) {
   const NodeId n =

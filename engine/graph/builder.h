@@ -6,6 +6,7 @@
 #include "engine/graph/graph.h"
 #include "engine/ops/attention.h"
 #include "engine/ops/head_loss.h"
+#include "engine/ops/qk_norm.h"
 #include "engine/ops/rope.h"
 
 namespace genesis {
@@ -35,6 +36,9 @@ class Builder {
   ValueId linear(const std::string& name, ValueId x, ValueId weight);
   // Rotates queries and keys in place.
   ValueId rope(const std::string& name, ValueId qkv, ValueId positions, const RopeAttrs& attrs);
+  // Normalises queries and keys, each by its weight, and rotates them.
+  ValueId qk_norm(const std::string& name, ValueId qkv, ValueId positions, ValueId q_weight, ValueId k_weight,
+                  const QkNormAttrs& attrs);
   ValueId attention(const std::string& name, ValueId qkv, ValueId positions, const AttentionAttrs& attrs);
   // Appends to the cache at position first[0] and attends to all of it.
   ValueId attention_cached(const std::string& name, ValueId qkv, ValueId slots, ValueId positions,

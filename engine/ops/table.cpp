@@ -7,6 +7,7 @@
 #include "engine/ops/matmul.h"
 #include "engine/ops/muon.h"
 #include "engine/ops/optimizer.h"
+#include "engine/ops/qk_norm.h"
 #include "engine/ops/rmsnorm.h"
 #include "engine/ops/rope.h"
 #include "engine/ops/swiglu.h"
@@ -21,6 +22,8 @@ std::span<const OpDef* const> all_ops() {
       &ops::kRmsNormBackward,
       &ops::kMatMul,
       &ops::kRope,
+      &ops::kQkNorm,
+      &ops::kQkNormBackward,
       &ops::kAttention,
       &ops::kAttentionBackward,
       &ops::kAttentionCached,

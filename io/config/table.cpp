@@ -160,6 +160,11 @@ Section model_section() {
              "Base of the rotary position embedding's wavelengths."),
        field(kFixed, "model.rope_interleaved", model, &Model::rope_interleaved, Flag{}, "",
              "Rotate elements (2i, 2i+1) of a head, not (i, i + K/2): the layout of some imported weights."),
+       field(
+           kFixed, "model.qk_norm", model, &Model::qk_norm, Flag{}, "",
+           "RMSNorm of each head's queries and keys before the rotation, with a weight of head_size for "
+           "each, "
+           "as Qwen3 has it: attention's logits cannot grow without bound, so that higher rates are stable."),
        field(kFixed, "model.norm_eps", model, &Model::norm_eps, kPositive, "",
              "Added to RMSNorm's mean square."),
        field(kFixed, "model.init_std", model, &Model::init_std, kPositive, "",

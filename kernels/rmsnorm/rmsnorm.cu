@@ -302,13 +302,18 @@ void for_width(DType dtype, int64_t D, const Body& body) {
 }
 
 template <int N>
-void add_up(const RmsNormBackward& a, int64_t blocks, Stream stream) {
+void add_up(int64_t D, int64_t blocks, const float* partials, float* d_weight, Stream stream) {
   simt::launch(rmsnorm_weight_kernel<N>,
-               {{block_count(a.D, kStrip * N)}, kThreads, sizeof(Strip<N>), stream, "rmsnorm_weight"}, a.D,
-               blocks, static_cast<const float*>(a.workspace), a.d_weight);
+               {{block_count(D, kStrip * N)}, kThreads, sizeof(Strip<N>), stream, "rmsnorm_weight"}, D,
+               blocks, partials, d_weight);
 }
 
 }  // namespace
+
+void add_norm_weight(int64_t D, int64_t blocks, const float* partials, float* d_weight, Stream stream) {
+  D % 4 == 0 ? add_up<4>(D, blocks, partials, d_weight, stream)
+             : add_up<1>(D, blocks, partials, d_weight, stream);
+}
 
 void rmsnorm_forward(const RmsNormForward& a, Stream stream) {
   check(a.dtype != DType::i32, "rmsnorm_forward: expected f32 or bf16");
@@ -333,7 +338,7 @@ void rmsnorm_backward(const RmsNormBackward& a, Stream stream) {
                    rows_a_group(a.rows, blocks));
     });
   }
-  a.D % 4 == 0 ? add_up<4>(a, blocks, stream) : add_up<1>(a, blocks, stream);
+  add_norm_weight(a.D, blocks, static_cast<const float*>(a.workspace), a.d_weight, stream);
 }
 
 size_t rmsnorm_backward_workspace(int64_t rows, int64_t D) {

@@ -15,4 +15,7 @@ void rmsnorm_forward_plain(const RmsNormForward& a, Stream stream);
 // Returns how many partial sums of the weight's gradient it leaves in the workspace, a row of D each.
 int64_t rmsnorm_backward_plain(const RmsNormBackward& a, Stream stream);
 
+// d_weight[D] += the blocks' sums, [blocks, D], in a fixed order.
+void add_norm_weight(int64_t D, int64_t blocks, const float* partials, float* d_weight, Stream stream);
+
 }  // namespace genesis::cuda

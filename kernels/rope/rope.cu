@@ -1,11 +1,9 @@
-#include <cmath>
-#include <numbers>
-
 #include "kernels/common/block_count.h"
 #include "kernels/common/dispatch.h"
 #include "kernels/common/error.h"
 #include "kernels/ptx/ptx.h"
 #include "kernels/rope/rope.h"
+#include "kernels/rope/rope_cuda.h"
 #include "kernels/simt/simt.h"
 
 // A warp turns one row. Each lane owns P pairs of a head's K/2 and computes their sines and cosines once, for
@@ -18,42 +16,6 @@ namespace {
 using simt::Vec;
 
 constexpr int kWarps = 8;
-constexpr int64_t kLargestHead = 256;
-
-// Angles are 32-bit fractions of a turn, so that they wrap by themselves: position * turns[i] modulo 2^64 is
-// exact but for turns[i]'s own rounding, 2^-65 turns, at any distance. A product in fp32 would be off by
-// 2^-24 of the angle, 1e-4 radians at position 2,000.
-struct Frequencies {
-  uint64_t turns[kLargestHead / 2];  // theta^(-2i/K) / 2 pi, in units of 2^-64
-};
-
-Frequencies frequencies(const Rope& a) {
-  Frequencies f{};
-  for (int64_t i = 0; i < a.K / 2; ++i) {
-    const double turns = std::pow(double(a.theta), -2.0 * double(i) / double(a.K)) / (2 * std::numbers::pi);
-    f.turns[i] = uint64_t(std::ldexp(std::fmod(turns, 1.0), 64));
-  }
-  return f;
-}
-
-struct Angle {
-  float cosine, sine;
-};
-
-// Of `turns` * 2^-32 turns. The nearest quarter turn is taken off exactly; the rest, at most pi/4, goes
-// through minimax polynomials (Remez exchange: the sine's relative error is below 3.6e-9, the cosine's error
-// 1e-10).
-__device__ inline Angle angle_of(uint32_t turns) {
-  const uint32_t quarter = (turns + (1u << 29)) >> 30;
-  const float x = float(int32_t(turns - (quarter << 30))) * float(2 * std::numbers::pi * 0x1p-32);
-  const float square = x * x;
-  const float s = x + x * square * (-0.166666552f + square * (0.008332178f + square * -0.000195172994f));
-  const float c =
-      1.f +
-      square * (-0.5f + square * (0.0416666456f + square * (-0.00138873677f + square * 2.44384519e-05f)));
-  const float cosine = quarter & 1 ? s : c, sine = quarter & 1 ? c : s;
-  return {quarter == 1 || quarter == 2 ? -cosine : cosine, quarter & 2 ? -sine : sine};
-}
 
 template <class T>
 __device__ inline void rotate(T& first, T& second, const Angle& angle) {
@@ -87,7 +49,7 @@ struct Rows {
 };
 
 template <class T, int P, bool interleaved>
-__global__ void __launch_bounds__(kWarps* simt::kWarpSize) rope_kernel(Rows r, T* qkv, Frequencies f) {
+__global__ void __launch_bounds__(kWarps* simt::kWarpSize) rope_kernel(Rows r, T* qkv, RopeFrequencies f) {
   const int64_t row = int64_t(blockIdx.x) * kWarps + simt::warp();
   if (row >= r.rows) return;
   const int half = r.K / 2, pieces = half / P;
@@ -116,7 +78,7 @@ void launch_rope(const Rope& a, Stream stream) {
                 .block = kWarps * simt::kWarpSize,
                 .stream = stream,
                 .name = "rope"},
-               r, static_cast<T*>(a.qkv), frequencies(a));
+               r, static_cast<T*>(a.qkv), rope_frequencies(a.theta, a.K));
 }
 
 // As many pairs a lane as make accesses of 16 bytes, where they divide a head; else one.
@@ -133,7 +95,7 @@ void launch_layout(const Rope& a, Stream stream) {
 }  // namespace
 
 void rope(const Rope& a, Stream stream) {
-  require(a.K % 2 == 0 && a.K <= kLargestHead, "rope takes an even head size, up to 256");
+  require(a.K % 2 == 0 && a.K <= kRopeLargestHead, "rope takes an even head size, up to 256");
   with_float_type(a.dtype, [&](auto t) {
     using T = decltype(t);
     a.interleaved ? launch_layout<T, true>(a, stream) : launch_layout<T, false>(a, stream);

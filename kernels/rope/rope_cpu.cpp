@@ -1,12 +1,9 @@
-// Angles are the exact product of position and frequency, in double, and their sines and cosines fp32: no
-// table, since a vectorised pair costs less than reading it.
+#include "kernels/rope/rope_cpu.h"
+
 #include <algorithm>
-#include <cmath>
-#include <numbers>
 
 #include "kernels/common/dispatch.h"
 #include "kernels/common/parallel.h"
-#include "kernels/common/vector_math.h"
 #include "kernels/rope/rope.h"
 
 namespace genesis::cpu {
@@ -14,7 +11,6 @@ namespace genesis::cpu {
 namespace {
 
 constexpr int64_t kRowBlock = 64;
-constexpr int64_t kMaxHalf = 128;  // of K
 
 template <class T>
 void rotate(T& first, T& second, float cosine, float sine) {
@@ -24,12 +20,10 @@ void rotate(T& first, T& second, float cosine, float sine) {
 }
 
 template <class T>
-void rotate_row(const Rope& a, const double* frequency, int64_t row) {
+void rotate_row(const Rope& a, const RopeFrequencies& frequencies, int64_t row) {
   const int64_t half = a.K / 2;
-  const double position = a.inverse ? -a.positions[row] : a.positions[row];
-  float cosine[kMaxHalf], sine[kMaxHalf];
-#pragma omp simd
-  for (int64_t i = 0; i < half; ++i) fast_sin_cos(position * frequency[i], sine[i], cosine[i]);
+  float cosine[kRopeMaxHalf], sine[kRopeMaxHalf];
+  frequencies.at(a.inverse ? -a.positions[row] : a.positions[row], sine, cosine);
 
   T* x = static_cast<T*>(a.qkv) + row * (a.H + 2 * a.KV) * a.K;
   for (int64_t head = 0; head < a.H + a.KV; ++head, x += a.K) {
@@ -46,15 +40,12 @@ void rotate_row(const Rope& a, const double* frequency, int64_t row) {
 }  // namespace
 
 void rope(const Rope& a) {
-  require(a.K % 2 == 0 && a.K / 2 <= kMaxHalf, "rope takes an even head size, up to 256");
-  double frequency[kMaxHalf];  // turns a position
-  for (int64_t i = 0; i < a.K / 2; ++i) {
-    frequency[i] = std::pow(double(a.theta), -2.0 * double(i) / double(a.K)) / (2 * std::numbers::pi);
-  }
+  require(a.K % 2 == 0 && a.K / 2 <= kRopeMaxHalf, "rope takes an even head size, up to 256");
+  const RopeFrequencies frequencies(a.theta, a.K);
   with_float_type(a.dtype, [&](auto t) {
     parallel_for(block_count(a.rows, kRowBlock), [&](int64_t block) {
       const int64_t end = std::min(a.rows, (block + 1) * kRowBlock);
-      for (int64_t row = block * kRowBlock; row < end; ++row) rotate_row<decltype(t)>(a, frequency, row);
+      for (int64_t row = block * kRowBlock; row < end; ++row) rotate_row<decltype(t)>(a, frequencies, row);
     });
   });
 }

@@ -9,6 +9,7 @@
 #include "engine/ops/embedding.h"
 #include "engine/ops/muon.h"
 #include "engine/ops/optimizer.h"
+#include "engine/ops/qk_norm.h"
 #include "engine/ops/rmsnorm.h"
 #include "engine/ops/rope.h"
 #include "engine/ops/swiglu.h"
@@ -19,6 +20,7 @@
 #include "kernels/embedding/embedding_cases.h"
 #include "kernels/grad_norm/grad_norm_cases.h"
 #include "kernels/muon/muon_cases.h"
+#include "kernels/qk_norm/qk_norm_cases.h"
 #include "kernels/rmsnorm/rmsnorm_cases.h"
 #include "kernels/rope/rope_cases.h"
 #include "kernels/simt/device.h"
@@ -117,6 +119,24 @@ TEST_CASE("cost: the rotation's bytes are those that its CUDA kernel moves") {
     const ValueId qkv = g.array({kRows, int64_t(H + 2 * KV) * 128}), at = g.array({kRows}, DType::i32);
     check_kernel(only(g.cost(ops::kRope, RopeAttrs{.H = H, .KV = KV, .K = 128}, {qkv, at}, {"y"})), nullptr,
                  [&, &p = p] { cuda::rope(p.rope(), {}); });
+  }
+}
+
+TEST_CASE("cost: the bytes of the norm of queries and keys are those that its CUDA kernels move") {
+  for (const auto& [H, KV] : {std::pair(12, 6), std::pair(16, 2)}) {
+    constexpr int64_t K = 128;
+    const QkNormProblem p({"", kRows, H, KV, K}, kType, cuda::qk_norm_backward_workspace(kRows, K),
+                          simt::kDeviceMemory);
+    OneNode g;
+    const ValueId qkv = g.array({kRows, (H + 2 * KV) * K}), at = g.array({kRows}, DType::i32);
+    const ValueId q = g.array({K}), k = g.array({K});
+    const QkNormAttrs attrs{{.H = H, .KV = KV, .K = K}};
+    check_kernel(only(g.cost(ops::kQkNorm, attrs, {qkv, at, q, k}, {"rotated"})), nullptr,
+                 [&, &p = p] { cuda::qk_norm_forward(p.forward(), {}); });
+    const Cost backward = g.cost(ops::kQkNormBackward, attrs, {qkv, at, q, k, qkv}, {"d_qkv"},
+                                 {g.array({K}, DType::f32), g.array({K}, DType::f32)});
+    check_kernel(only(backward), p.workspace.data(),
+                 [&, &p = p] { cuda::qk_norm_backward(p.backward(), {}); });
   }
 }
 

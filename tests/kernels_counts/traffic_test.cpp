@@ -8,6 +8,7 @@
 #include "kernels/embedding/embedding_cases.h"
 #include "kernels/grad_norm/grad_norm_cases.h"
 #include "kernels/muon/muon_cases.h"
+#include "kernels/qk_norm/qk_norm_cases.h"
 #include "kernels/rmsnorm/rmsnorm_cases.h"
 #include "kernels/rope/rope_cases.h"
 #include "kernels/simt/device.h"
@@ -90,6 +91,19 @@ TEST_CASE("traffic: rope") {
   for (const auto& [H, KV] : {std::pair(12, 6), std::pair(16, 4), std::pair(16, 2)}) {
     const RopeProblem p({"", 24, H, KV, 128}, DType::bf16, simt::kDeviceMemory);
     check_traffic(std::to_string(H) + " heads", p.bytes(), [&, &p = p] { cuda::rope(p.rope(), {}); });
+  }
+}
+
+// All the rows of a micro-batch backward, as for rmsnorm.
+TEST_CASE("traffic: qk_norm") {
+  constexpr int64_t kFew = 128, kRows = 8192;
+  for (const auto& [H, KV] : {std::pair(12, 6), std::pair(16, 4), std::pair(16, 2)}) {
+    INFO(H << " heads");
+    const QkNormProblem few({"", kFew, H, KV, 128}, DType::bf16, 0, simt::kDeviceMemory);
+    check_traffic("forward", few.forward_bytes(), [&] { cuda::qk_norm_forward(few.forward(), {}); });
+    const QkNormProblem all({"", kRows, H, KV, 128}, DType::bf16,
+                            cuda::qk_norm_backward_workspace(kRows, 128), simt::kDeviceMemory);
+    check_traffic("backward", all.backward_bytes(), [&] { cuda::qk_norm_backward(all.backward(), {}); });
   }
 }
 

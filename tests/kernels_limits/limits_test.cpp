@@ -14,6 +14,7 @@
 #include "kernels/embedding/embedding_cases.h"
 #include "kernels/grad_norm/grad_norm_cases.h"
 #include "kernels/muon/muon_cases.h"
+#include "kernels/qk_norm/qk_norm_cases.h"
 #include "kernels/rmsnorm/rmsnorm_cases.h"
 #include "kernels/rope/rope_cases.h"
 #include "kernels/simt/device.h"
@@ -48,6 +49,10 @@ void launch_in(DType dtype) {
   for (const int64_t K : {64, 128, 256}) {
     const RopeProblem p({"", 2, 12, 6, K}, dtype, simt::kDeviceMemory);
     cuda::rope(p.rope(), {});
+    const QkNormProblem q({"", 2, 12, 6, K}, dtype, cuda::qk_norm_backward_workspace(2, K),
+                          simt::kDeviceMemory);
+    cuda::qk_norm_forward(q.forward(), {});
+    cuda::qk_norm_backward(q.backward(), {});
     launch_attention(K, dtype);
   }
   for (const int64_t D : {259, 512, 768, 1024, 1536, 2048}) {

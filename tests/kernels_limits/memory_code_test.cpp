@@ -46,6 +46,8 @@ constexpr Narrow kNarrow[] = {
     {"rmsnorm_backward_kernel", 1, 0, "a group of rows' 1/rms"},
     {"rope_kernel", 1, 0, "the position"},
     {"add_kernel", 2, 1, kTail},
+    {"qk_norm_forward_kernel", 1, 0, "the position"},
+    {"qk_norm_backward_kernel", 1, 0, "the position"},
     {"cast_kernel", 1, 1, kTail},
     {"zero_kernel", 0, 1, kTail},
     {"embedding_forward_kernel", 1, 0, "the token"},
@@ -72,14 +74,16 @@ constexpr const char* kWithout[] = {
     "PartTile",  // a row's last columns
     "rope_kernel<float, 1, ",
     "rope_kernel<genesis::bf16, 1, ",
+    "1, 4>",                     // qk_norm's layouts of one pair an access
     "embedding_sort_kernel",     // tokens: a number a row
     "cross_entropy_sum_kernel",  // losses: a number a row
     "grad_norm_final_kernel",    // a number a chunk of 131,072
     "muon_norm_kernel",          // a number a chunk of 32,768
 };
 
-constexpr const char* kMemoryBound[] = {"rmsnorm",   "rmsnorm_plain", "swiglu", "rope",      "elementwise",
-                                        "embedding", "cross_entropy", "adamw",  "grad_norm", "muon"};
+constexpr const char* kMemoryBound[] = {"rmsnorm", "rmsnorm_plain", "swiglu",    "rope",
+                                        "qk_norm", "elementwise",   "embedding", "cross_entropy",
+                                        "adamw",   "grad_norm",     "muon"};
 
 bool holds(const std::string& name, const char* part) { return name.find(part) != std::string::npos; }
 

@@ -109,8 +109,11 @@ TEST_CASE("generation: prefill and single steps give the training graph's logits
   interleaved.rope_interleaved = true;
   interleaved.tie_embeddings = false;
   interleaved.kv_heads = 1;
+  Config::Model normed = tiny_model(), normed_recurrent = tiny_recurrent_model();
+  normed.qk_norm = normed_recurrent.qk_norm = true;
   for (const DType dtype : {DType::f32, DType::bf16}) {
-    for (const Config::Model& m : {tiny_model(), interleaved, tiny_recurrent_model()}) {
+    for (const Config::Model& m :
+         {tiny_model(), interleaved, tiny_recurrent_model(), normed, normed_recurrent}) {
       INFO(name_of(dtype) << (m.recurrence.core > 0 ? ", recurrent" : ", dense"));
       check_generation(m, dtype);
     }

@@ -46,6 +46,17 @@ std::vector<ModelCase> model_cases() {
   recurrent.model.recurrence.steps = 3;
   cases.push_back(recurrent);
 
+  ModelCase normed{.name = "dense, norm of queries and keys"};
+  normed.model.qk_norm = true;
+  cases.push_back(normed);
+
+  ModelCase normed_layout{.name =
+                              "dense, untied, norm of queries and keys, interleaved rotation, one key head"};
+  normed_layout.model.qk_norm = normed_layout.model.rope_interleaved = true;
+  normed_layout.model.tie_embeddings = false;
+  normed_layout.model.kv_heads = 1;
+  cases.push_back(normed_layout);
+
   cases.push_back({.name = "one token", .B = 1, .T = 1});
   cases.push_back({.name = "several chunks of logits", .B = 13, .T = 21, .document_mask = true});
   return cases;

@@ -95,6 +95,10 @@ TEST_CASE("models: parameters by name and shape") {
   auto untied = tied;
   untied["head.weight"] = "bf16[37, 24]";
   CHECK(names_of(m, 1) == untied);
+  m.qk_norm = true;
+  auto normed = untied;
+  normed["layers.0.attn.q_norm.weight"] = normed["layers.0.attn.k_norm.weight"] = "bf16[8]";
+  CHECK(names_of(m, 1) == normed);
   // Recurrence adds no parameter, however often the core runs.
   const Config::Model recurrent = tiny_recurrent_model();
   CHECK(names_of(recurrent, 1).size() == 4 * 6 + 2);
@@ -103,7 +107,8 @@ TEST_CASE("models: parameters by name and shape") {
 
 TEST_CASE("models: the table of parameters is what the graph has, in its order") {
   for (const char* config : {"genesis_1b", "nano_1b_recurrent", "quickstart"}) {
-    const Config::Model m = model_of(config);
+    Config::Model m = model_of(config);
+    m.qk_norm = m.recurrence.core > 0;
     const Graph graph = build_loss_graph(m, {1, 8, false}, DType::bf16, trained_recurrence(m));
     const std::vector<Parameter> table = parameters(m);
     const std::vector<ValueId> values = graph.with_role(Role::parameter);
@@ -119,10 +124,11 @@ TEST_CASE("models: the table of parameters is what the graph has, in its order")
   }
 }
 
-TEST_CASE("models: each parameter is rows of tensors that a Llama of Hugging Face has") {
+TEST_CASE("models: each parameter is rows of tensors that a Llama or a Qwen3 of Hugging Face has") {
   Config::Model m = tiny_model();
   m.layers = 1;
   m.tie_embeddings = false;
+  m.qk_norm = true;
   std::map<std::string, std::string> found;
   for (const Parameter& p : parameters(m)) {
     int64_t rows = 0;
@@ -133,13 +139,15 @@ TEST_CASE("models: each parameter is rows of tensors that a Llama of Hugging Fac
     }
     CHECK(rows == p.shape[0]);
   }
-  // LlamaForCausalLM's names; 4 heads and 2 key heads of 8, 21 feed-forward columns.
+  // LlamaForCausalLM's names, and of the norms of queries and keys Qwen3ForCausalLM's; 4 heads and 2 key heads of 8, 21 feed-forward columns.
   const std::map<std::string, std::string> expected = {
       {"model.embed_tokens.weight", "embed.weight 0+37"},
       {"model.layers.0.input_layernorm.weight", "layers.0.attn_norm.weight 0+24"},
       {"model.layers.0.self_attn.q_proj.weight", "layers.0.attn.qkv.weight 0+32"},
       {"model.layers.0.self_attn.k_proj.weight", "layers.0.attn.qkv.weight 32+16"},
       {"model.layers.0.self_attn.v_proj.weight", "layers.0.attn.qkv.weight 48+16"},
+      {"model.layers.0.self_attn.q_norm.weight", "layers.0.attn.q_norm.weight 0+8"},
+      {"model.layers.0.self_attn.k_norm.weight", "layers.0.attn.k_norm.weight 0+8"},
       {"model.layers.0.self_attn.o_proj.weight", "layers.0.attn.out.weight 0+24"},
       {"model.layers.0.post_attention_layernorm.weight", "layers.0.ffn_norm.weight 0+24"},
       {"model.layers.0.mlp.gate_proj.weight", "layers.0.ffn.gate_up.weight 0+21"},

@@ -71,12 +71,18 @@ Config::Model untied_recurrent_model() {
   return m;
 }
 
+Config::Model normed_model() {
+  Config::Model m = tiny_model();
+  m.qk_norm = true;
+  return m;
+}
+
 }  // namespace
 
 TEST_CASE("training: recompute changes the plan and not a bit of the result") {
   for (const DType dtype : {DType::f32, DType::bf16}) {
-    for (const Config::Model& m : {tiny_model(), untied_recurrent_model()}) {
-      INFO(name_of(dtype) << (m.recurrence.core > 0 ? ", recurrent" : ", dense"));
+    for (const Config::Model& m : {tiny_model(), untied_recurrent_model(), normed_model()}) {
+      INFO(name_of(dtype) << (m.recurrence.core > 0 ? ", recurrent" : m.qk_norm ? ", normed" : ", dense"));
       const int64_t B = 2, T = 33;
       const BatchShape shape{B, T, true};
       const int64_t K = trained_recurrence(m);

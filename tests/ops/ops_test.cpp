@@ -11,6 +11,7 @@
 #include "tests/ops/matmul_nodes.h"
 #include "tests/ops/muon_nodes.h"
 #include "tests/ops/optimizer_nodes.h"
+#include "tests/ops/qk_norm_nodes.h"
 #include "tests/ops/rmsnorm_nodes.h"
 #include "tests/ops/rope_nodes.h"
 #include "tests/ops/swiglu_nodes.h"
@@ -29,6 +30,8 @@ const std::map<const OpDef*, Check> kChecks = {
     {&ops::kRmsNormBackward, check_rmsnorm_backward},
     {&ops::kMatMul, check_matmul},
     {&ops::kRope, check_rope},
+    {&ops::kQkNorm, check_qk_norm},
+    {&ops::kQkNormBackward, check_qk_norm_backward},
     {&ops::kAttention, check_attention},
     {&ops::kAttentionBackward, check_attention_backward},
     {&ops::kAttentionCached, check_attention_cached},

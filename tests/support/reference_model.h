@@ -12,6 +12,7 @@
 #include "kernels/cross_entropy/cross_entropy_ref.h"
 #include "kernels/embedding/embedding_ref.h"
 #include "kernels/matmul/matmul_ref.h"
+#include "kernels/qk_norm/qk_norm_ref.h"
 #include "kernels/rmsnorm/rmsnorm_ref.h"
 #include "kernels/rope/rope_ref.h"
 #include "kernels/swiglu/swiglu_ref.h"
@@ -87,7 +88,7 @@ class ReferenceModel {
   struct Block {
     std::string name;
     Norm attn_norm, ffn_norm;
-    Array qkv, mix, gate_up, act, result;
+    Array raw, qkv, mix, gate_up, act, result;  // raw: before the rotation
   };
 
   std::string head() const { return m_.tie_embeddings ? "embed.weight" : "head.weight"; }
@@ -158,6 +159,38 @@ class ReferenceModel {
     keep(qkv, {.terms = 2});
   }
 
+  QkNormShape qk_norm_shape() const {
+    QkNormShape s;
+    s.rows = rows_;
+    s.H = m_.heads;
+    s.KV = m_.kv_heads;
+    s.K = m_.head_size;
+    s.interleaved = m_.rope_interleaved;
+    s.theta = float(m_.rope_theta);
+    s.eps = float(m_.norm_eps);
+    return s;
+  }
+
+  // Queries and keys as attention takes them.
+  void rotate_forward(Block& b) const {
+    b.qkv = b.raw;
+    if (!m_.qk_norm) return rotate(b.qkv, false);
+    ref::qk_norm_forward<S>(qk_norm_shape(), batch_->positions.data(), b.raw.data(),
+                            p_.at(b.name + "attn.q_norm.weight").data(),
+                            p_.at(b.name + "attn.k_norm.weight").data(), b.qkv.data());
+    keep(b.qkv, {.terms = m_.head_size});
+  }
+
+  void rotate_backward(const Block& b, Array& d_qkv) {
+    if (!m_.qk_norm) return rotate(d_qkv, true);
+    const std::string q = b.name + "attn.q_norm.weight", k = b.name + "attn.k_norm.weight";
+    ref::qk_norm_backward<S>(qk_norm_shape(), batch_->positions.data(), b.raw.data(), p_.at(q).data(),
+                             p_.at(k).data(), d_qkv.data(), gradient_->at(q).data(), gradient_->at(k).data());
+    keep(gradient_->at(q), {.terms = rows_ * m_.heads, .in_f32 = true});
+    keep(gradient_->at(k), {.terms = rows_ * m_.kv_heads, .in_f32 = true});
+    keep(d_qkv, {.terms = m_.head_size});
+  }
+
   AttentionShape attention_shape() const {
     AttentionShape s;
     s.B = batch_->B;
@@ -180,9 +213,9 @@ class ReferenceModel {
     Block b;
     b.name = "layers." + std::to_string(layer) + ".";
     b.attn_norm = norm_forward(b.name + "attn_norm", x);
-    b.qkv = linear(b.attn_norm.y, b.name + "attn.qkv.weight");
-    keep(b.qkv, {.terms = m_.hidden_size});
-    rotate(b.qkv, false);
+    b.raw = linear(b.attn_norm.y, b.name + "attn.qkv.weight");
+    keep(b.raw, {.terms = m_.hidden_size});
+    rotate_forward(b);
     b.mix.resize(size_t(rows_ * m_.heads * m_.head_size));
     Array lse(size_t(rows_ * m_.heads));
     ref::attention_forward(attention_shape(), b.qkv.data(), mask(), b.mix.data(), lse.data());
@@ -218,7 +251,7 @@ class ReferenceModel {
     Array d_qkv(b.qkv.size());
     ref::attention_backward(attention_shape(), b.qkv.data(), mask(), d_mix.data(), d_qkv.data());
     keep(d_qkv, {.terms = batch_->T, .narrow_factors = true});
-    rotate(d_qkv, true);
+    rotate_backward(b, d_qkv);
     const Array d_attn = linear_backward(b.name + "attn.qkv.weight", b.attn_norm.y, d_qkv);
     return norm_backward(b.name + "attn_norm", b.attn_norm, d_attn, dh);
   }

@@ -80,6 +80,9 @@ struct CudaDevice {
   static constexpr auto embedding_backward_workspace = cuda::embedding_backward_workspace;
   static constexpr auto cross_entropy = on_own_stream<cuda::cross_entropy>;
   static constexpr auto rope = on_own_stream<cuda::rope>;
+  static constexpr auto qk_norm_forward = on_own_stream<cuda::qk_norm_forward>;
+  static constexpr auto qk_norm_backward = on_own_stream<cuda::qk_norm_backward>;
+  static constexpr auto qk_norm_backward_workspace = cuda::qk_norm_backward_workspace;
   static constexpr auto attention_forward = on_own_stream<cuda::attention_forward>;
   static constexpr auto attention_backward = on_own_stream<cuda::attention_backward>;
   static constexpr auto attention_cached = on_own_stream<cuda::attention_cached>;
