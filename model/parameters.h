@@ -1,5 +1,5 @@
-// The model's parameters: all that is to be known of each of them, in one table. Graph, initialisation, optimizer,
-// plan report and checkpoints read it.
+// The model's parameters: all that is to be known of each of them, in one table. Graph, initialisation, optimizer
+// and reports read it.
 #pragma once
 
 #include <string>

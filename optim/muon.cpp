@@ -13,8 +13,7 @@
 namespace genesis {
 namespace {
 
-constexpr const char* kStep =
-    "optim.muon_step";  // MuonStep; short enough for a string that allocates nothing
+constexpr const char* kStep = "optim.muon_step";  // MuonStep
 
 // adamw: the update's root mean square is then about 0.2, as AdamW's is (Liu et al. 2025, arXiv:2502.16982, 2.2).
 // spectral: it changes what the layer puts out by as much for every shape (Jordan et al. 2024; Bernstein 2025).

@@ -34,11 +34,11 @@ class TrainingStep {
   // Adds a micro-batch's gradients and losses.
   void micro(const Batch& batch, int64_t recurrence);
 
-  // Moves the parameters. `number` counts the steps applied, from 1.
+  // Moves the parameters. `number` counts the steps applied, from 1. Waits for the device, to put aside what came of it.
   void update(double lr, int64_t number);
 
-  // What the last update() came to; waits for the device. The next step's begin() and micro() may come before it, so
-  // that the device has work meanwhile; not the next update(), whose number depends on `applied`.
+  // What the last update() came to. The next step's begin() and micro() may come before it; not the next update(), whose
+  // number depends on `applied`.
   StepResult result() const;
 
   Executable& executable(int64_t recurrence);

@@ -40,7 +40,7 @@ class Builder {
   ValueId qk_norm(const std::string& name, ValueId qkv, ValueId positions, ValueId q_weight, ValueId k_weight,
                   const QkNormAttrs& attrs);
   ValueId attention(const std::string& name, ValueId qkv, ValueId positions, const AttentionAttrs& attrs);
-  // Appends to the cache at position first[0] and attends to all of it.
+  // Appends each row to its slot of the cache, at its position, and attends to all of the slot up to there.
   ValueId attention_cached(const std::string& name, ValueId qkv, ValueId slots, ValueId positions,
                            ValueId k_cache, ValueId v_cache, const AttentionAttrs& attrs);
   ValueId swiglu(const std::string& name, ValueId gate_up, float clamp);

@@ -1,5 +1,5 @@
 // The one model of how long a step takes on a GPU. Recomputation is ordered by it, `genesis_train --plan --gpu`
-// and `bench_kernels --model` tell it, and docs/performance.md holds measurements against it.
+// and `bench_kernels --model` tell it, and docs/performance.md holds its predictions.
 //
 // A kernel takes the longer of its bytes' and its operations' time, at the rates that its device reaches with
 // large copies and large products, and each launch a gap beside it:

@@ -74,8 +74,8 @@ std::string plain(const std::string& name) {
 
 }  // namespace
 
-// Two cores of a Zen 4 reach 400 GFLOP/s in large bf16 products and 20 GB/s in large copies
-// (docs/performance.md).
+// About what two cores of a Zen 4 reach in large bf16 products and large copies. Only the ratios matter: they order
+// what to compute again.
 const Rates kCpuRates{.bytes = 20e9, .library = 400e9, .mma = 400e9, .fma = 100e9};
 
 std::span<const Card> cards() { return kCards; }

@@ -3,8 +3,8 @@
 // time: the scores and d_out . values are made again, and their product with the keys is summed in registers.
 // Queries and d_out stay in registers as fragments.
 //
-// A step at head size 128, per warp: 96 mma (32 each for scores, d_out . values and dq), 48 ldmatrix.x4 and
-// some 330 instructions in all. FLOPs: 6 K a pair of query and key. Bytes: queries, d_out, out and dq once; keys
+// A step at head size 128, per warp: 96 mma (32 each for scores, d_out . values and dq) and 48
+// ldmatrix.x4. FLOPs: 6 K a pair of query and key. Bytes: queries, d_out, out and dq once; keys
 // and values once a tile of queries, from L2.
 #include "kernels/attention/attention_backward_cuda.h"
 

@@ -9,8 +9,8 @@
 // the next two are under way.
 //
 // A step over 64 keys at head size 128, per warp: 128 mma (64 for the scores, 64 for the output), 64
-// ldmatrix.x4, 34 exponentials a lane and some 360 other instructions: the tensor cores are what is short, and
-// one block's softmax hides behind the other's products.
+// ldmatrix.x4 and 34 exponentials a lane: the tensor cores are what is short, and one block's softmax hides
+// behind the other's products.
 //
 // On the diagonal three of a block's four warps multiply keys that none of their queries sees. To leave them
 // out would save no time: the fourth warp needs them all, on a tensor core of its own, and the others wait.

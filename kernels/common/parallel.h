@@ -13,8 +13,8 @@ namespace genesis {
 int thread_count();
 void set_thread_count(int threads);
 
-// Makes the threads that a loop would make when it first needs them: std::system_error where the system gives no more, so
-// that it can be told before anything is begun. Not from inside of a loop.
+// Makes the threads that a loop would make when it first needs them: std::system_error where the system gives no more,
+// so that it can be told before anything is begun. Not from inside of a loop.
 void start_threads();
 
 // Inside parallel_for: the calling thread's number, in [0, thread_count()). For scratch memory.

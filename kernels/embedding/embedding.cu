@@ -154,8 +154,8 @@ struct PartTile {
 };
 
 // A warp takes the tokens that begin among 32 sorted keys, on one tile of columns. A token's rows are added in
-// order, eight of them under way together: so 400 rows of text's most frequent token take some 40 us, beside the
-// others' bytes. Told of no blocks a multiprocessor, ptxas saves registers and lets a row wait for another.
+// order, eight of them under way together: so that the hundreds of rows of text's most frequent token do not
+// outlast the others' bytes. Told of no blocks a multiprocessor, ptxas saves registers and lets a row wait for another.
 template <class T, template <class> class Tile>
 __global__ void __launch_bounds__(kThreads, 4) embedding_backward_kernel(Batch<T> b) {
   constexpr int kAtOnce = Tile<T>::kAtOnce;

@@ -18,7 +18,7 @@ using simt::kWarpSize;
 constexpr int kWarps = kNormWarps;
 constexpr int kThreads = kWarps * kWarpSize;
 // All of a row's loads are under way before the first is waited for: of a bf16 row of 2,048 a warp has 8 KB forward
-// and 12 KB backward in flight (tests/kernels_limits/machine_code_test.cpp). What a block reads and writes for
+// and 12 KB backward in flight (tests/kernels_limits/memory_code_test.cpp). What a block reads and writes for
 // itself (the weight; backward also its part of the weight's gradient, and that again) is 1.6% and 2.0% of
 // the bytes of 8192 rows, so there are no more blocks than keep the memory busy.
 
