@@ -35,6 +35,9 @@ struct ValueType {
   DType dtype;
 };
 
+// Bytes of the tables that a node's prepare writes: the memory that is planned for them.
+size_t constants_of(const Graph& graph, const Node& node);
+
 // A node whose device and storage are known.
 struct BoundNode {
   const Graph& graph;
@@ -44,10 +47,13 @@ struct BoundNode {
   void* workspace = nullptr;
   void* constants = nullptr;
 
-  // Writes the node's constants, a table of theirs, and returns its address on the device.
+  // Writes the node's constants, a table of theirs, and returns its address on the device. Throws Error if there is
+  // less memory planned.
   template <class T>
   const T* upload(const std::vector<T>& table) const {
-    device.copy_in(constants, table.data(), table.size() * sizeof(T));
+    const size_t bytes = table.size() * sizeof(T);
+    require(bytes <= constants_of(graph, node), "a node's table is no longer than its constants");
+    device.copy_in(constants, table.data(), bytes);
     return static_cast<const T*>(constants);
   }
 
@@ -105,7 +111,6 @@ struct OpDef {
 // What a node computes, and what the CUDA kernels that do it multiply and move.
 Cost cost_of(const Graph& graph, const Node& node);
 size_t workspace_of(const Graph& graph, const Node& node, DeviceKind kind);
-size_t constants_of(const Graph& graph, const Node& node);
 std::vector<MatMulShape> products_of(const Graph& graph, const Node& node, DeviceKind kind);
 
 // Bytes of a node's inputs, outputs and accumulated values, each once (accumulated ones twice).

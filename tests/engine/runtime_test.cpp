@@ -130,6 +130,32 @@ TEST_CASE("executable: nothing is allocated during a run") {
   CHECK(storage.arena_bytes() == executable.memory().bytes);
 }
 
+TEST_CASE("a node's table is refused when it is longer than the memory that was planned for it") {
+  CountingDevice device;
+  SmallGraph g;
+  differentiate(g.graph);
+  append_adamw(g);
+  int with_constants = 0;
+  for (const Node& node : g.graph.nodes) {
+    const size_t planned = constants_of(g.graph, node);
+    with_constants += planned > 0;
+    std::vector<char> constants(planned + 1, 'x'), table(planned, 'y');
+    const BoundNode bound{.graph = g.graph,
+                          .node = node,
+                          .device = device,
+                          .in = {},
+                          .out = {},
+                          .into = {},
+                          .constants = constants.data()};
+    CHECK(bound.upload(table) == constants.data());
+    table.push_back('z');
+    CHECK(lacks(message_of([&] { bound.upload(table); }), "a node's table is no longer than its constants") ==
+          "");
+    CHECK(constants.back() == 'x');
+  }
+  CHECK(with_constants == 2);
+}
+
 TEST_CASE("executable: a device is asked for what the plan says, and for nothing else") {
   CountingDevice device;
   Storage storage(device);
