@@ -40,7 +40,7 @@ class Products {
     for (const Node& node : graph.nodes) {
       if (!take(node)) continue;
       for (const MatMulShape& s : products_of(graph, node, device.kind())) {
-        flops_ += 2. * double(s.M) * double(s.N) * double(s.K);
+        flops_ += product_flops(s);
         const auto array = [&](int64_t n, DType t) {
           arrays_.emplace_back(device, size_t(n) * size_of(t));
           return arrays_.back().data();

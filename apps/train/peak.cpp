@@ -35,15 +35,13 @@ double fastest_product(Device& device, const MatMulShape& s, std::chrono::millis
   return fastest;
 }
 
-double flops(const MatMulShape& s) { return 2. * double(s.M) * double(s.N) * double(s.K); }
-
 // Products of growing size, until one takes a millisecond, beside which its launch is nothing.
 double measure_gpu(Device& device, DType dtype) {
   double most = 0;
   for (int64_t n = 256; n <= 8192; n *= 2) {
     const MatMulShape s{.M = n, .N = n, .K = n, .transpose_b = true, .a = dtype, .b = dtype, .c = dtype};
     const double seconds = fastest_product(device, s, std::chrono::milliseconds(20));
-    most = std::max(most, flops(s) / seconds);
+    most = std::max(most, product_flops(s) / seconds);
     if (seconds > 1e-3) break;
   }
   return most;
@@ -59,7 +57,7 @@ double measure_peak_flops(Device& device, DType dtype) {
   // reach what they do at 2,048^3.
   const int64_t N = std::clamp<int64_t>(512 * thread_count(), 1024, 16384);
   const MatMulShape s{.M = 2048, .N = N, .K = 1024, .transpose_b = true, .a = dtype, .b = dtype, .c = dtype};
-  return flops(s) / fastest_product(device, s, kEnough);
+  return product_flops(s) / fastest_product(device, s, kEnough);
 }
 
 }  // namespace genesis

@@ -25,13 +25,8 @@ struct KernelCost {
 struct Cost {
   double flops = 0;                      // of the model: each product once, of causal attention half
   double backward_flops = 0;             // of them the backward pass's, in a node of the forward pass
-  std::vector<KernelCost> kernels = {};  // in order
+  std::vector<KernelCost> kernels = {};  // each kernel once, however its launches alternate with others'
 
-  double kernel_bytes() const {
-    double sum = 0;
-    for (const KernelCost& k : kernels) sum += k.bytes;
-    return sum;
-  }
   double kernel_flops() const {
     double sum = 0;
     for (const KernelCost& k : kernels) sum += k.flops;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "engine/core/align.h"
 #include "engine/ops/helpers.h"
 #include "engine/ops/product.h"
 #include "engine/passes/differentiate.h"
@@ -26,9 +27,6 @@ std::string text(const Node& n) {
   if (a.with_gradient) say("with_gradient");
   return s;
 }
-
-constexpr size_t kAlign = 256;
-size_t aligned(size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
 // in: x [rows, D], weight [V, D], targets; into: loss_and_count, a LossSum
 // With a gradient also into: d_weight -> d_x
@@ -217,10 +215,8 @@ Cost cost(const Graph& g, const Node& n) {
 
   KernelCost products_cost{.name = "head_loss, products", .unit = unit_of_products(x.dtype), .launches = 0};
   for (const MatMulShape& s : products(g, n, DeviceKind::cuda)) {
-    products_cost.flops += 2. * double(s.M) * double(s.N) * double(s.K);
-    products_cost.bytes += double(s.M * s.K) * double(size_of(s.a)) +
-                           double(s.K * s.N) * double(size_of(s.b)) +
-                           double(s.M * s.N) * double(size_of(s.c)) * (s.accumulate ? 2 : 1);
+    products_cost.flops += product_flops(s);
+    products_cost.bytes += product_bytes(s);
     products_cost.launches += 1;
   }
   const KernelCost loss{

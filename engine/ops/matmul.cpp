@@ -71,8 +71,7 @@ size_t workspace(const Graph& g, const Node& n) {
 
 Cost cost(const Graph& g, const Node& n) {
   const MatMulShape s = shape_of(g, n);
-  return one_kernel(n, unit_of_products(s.a), 2. * double(s.M) * double(s.N) * double(s.K),
-                    bytes_touched(g, n));
+  return one_kernel(n, unit_of_products(s.a), product_flops(s), product_bytes(s));
 }
 
 std::vector<MatMulShape> products(const Graph& g, const Node& n, DeviceKind) { return {shape_of(g, n)}; }

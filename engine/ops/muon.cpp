@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "engine/core/align.h"
 #include "engine/ops/helpers.h"
 #include "engine/ops/product.h"
 #include "kernels/common/bf16.h"
@@ -78,9 +79,6 @@ Products products_of_matrix(const Node& n) {
   p.apply = {.M = a.rows, .N = a.columns, .K = small, .a = t, .b = t, .c = t};
   return p;
 }
-
-constexpr size_t kAlign = 256;
-size_t aligned(size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
 // How a matrix's arrays lie in its part of the workspace, in bytes. Gram matrices are made in fp32; where the
 // iteration is in bf16, they are rounded into an array of their own.
@@ -283,10 +281,11 @@ Cost cost(const Graph& g, const Node& n) {
 
   KernelCost multiply{.name = "muon, products", .unit = unit_of_products(t), .launches = 0};
   for (const MatMulShape& s : products(g, n, DeviceKind::cuda)) {
-    multiply.flops += 2. * double(s.M) * double(s.N) * double(s.K);
+    multiply.flops += product_flops(s);
     multiply.launches += 1;
   }
-  // An iteration's: A = X X^T, A A, and a polynomial of A times X. A is made in fp32.
+  // An iteration's: A = X X^T, A A, and a polynomial of A times X. A is made in fp32. An array that is both factors
+  // is read once.
   multiply.bytes = (3 * elements * x) * kMuonIterations + (8 + 2 * x) * squares;
   Cost total;
   total.kernels = {

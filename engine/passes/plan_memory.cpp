@@ -11,8 +11,6 @@
 namespace genesis {
 namespace {
 
-size_t aligned(size_t bytes) { return (bytes + kArenaAlign - 1) / kArenaAlign * kArenaAlign; }
-
 void find_lives(const Graph& graph, MemoryPlan& plan) {
   plan.values.resize(graph.values.size());
   plan.workspaces.resize(graph.nodes.size());
@@ -45,17 +43,6 @@ size_t lowest_gap(const Placement& p, const std::vector<const Placement*>& place
   return offset;
 }
 
-size_t most_live(const std::vector<Placement*>& all, size_t nodes) {
-  std::vector<int64_t> change(nodes + 1, 0);
-  for (const Placement* p : all) {
-    change[size_t(p->first)] += int64_t(p->bytes);
-    change[size_t(p->last) + 1] -= int64_t(p->bytes);
-  }
-  int64_t live = 0, most = 0;
-  for (int64_t c : change) most = std::max(most, live += c);
-  return size_t(most);
-}
-
 }  // namespace
 
 MemoryPlan plan_memory(const Graph& graph, DeviceKind device) {
@@ -69,7 +56,6 @@ MemoryPlan plan_memory(const Graph& graph, DeviceKind device) {
   for (Placement& p : plan.workspaces) {
     if (p.bytes > 0) all.push_back(&p);
   }
-  plan.live_bytes = most_live(all, graph.nodes.size());
   std::stable_sort(all.begin(), all.end(),
                    [](const Placement* a, const Placement* b) { return a->bytes > b->bytes; });
   std::vector<const Placement*> placed;  // sorted by offset

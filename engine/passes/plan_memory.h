@@ -3,12 +3,11 @@
 
 #include <vector>
 
+#include "engine/core/align.h"
 #include "engine/device/device.h"
 #include "engine/graph/graph.h"
 
 namespace genesis {
-
-constexpr size_t kArenaAlign = 256;  // bytes; a CUDA allocation's alignment, and four cache lines
 
 struct Placement {
   size_t offset = 0;  // bytes from the arena's start
@@ -20,7 +19,6 @@ struct Placement {
 struct MemoryPlan {
   DeviceKind device = DeviceKind::cpu;
   size_t bytes = 0;                   // of the arena
-  size_t live_bytes = 0;              // the most that is live at one node: no plan can be smaller
   std::vector<Placement> values;      // by value id; bytes = 0 for what is not in the arena
   std::vector<Placement> workspaces;  // by node id; bytes = 0 for nodes without one
   // Beside the arena, and as long as the graph can run: the nodes' constants.
@@ -33,8 +31,8 @@ struct MemoryPlan {
 MemoryPlan plan_memory(const Graph& graph, DeviceKind device);
 
 // Proves a plan against the graph anew, sharing no code with plan_memory: replays the nodes of a step of two
-// micro-batches in order over a map from bytes to the value that owns them, and throws Error if a value is read after another has taken any
-// of its bytes, or lies outside the arena.
+// micro-batches in order over a map from bytes to the value that owns them, and throws Error if a value is read
+// after another has taken any of its bytes, or lies outside the arena.
 void check_memory_plan(const Graph& graph, const MemoryPlan& plan);
 
 }  // namespace genesis

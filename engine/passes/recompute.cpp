@@ -6,7 +6,6 @@
 #include <map>
 #include <set>
 
-#include "engine/graph/builder.h"
 #include "engine/ops/op.h"
 #include "engine/passes/plan_memory.h"
 #include "engine/time/graph_time.h"

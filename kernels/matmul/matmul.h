@@ -18,6 +18,17 @@ struct MatMulShape {
   bool accumulate = false;                                  // C += ; c is f32 then
 };
 
+// Each product of two elements and its sum are two operations.
+constexpr double product_flops(const MatMulShape& s) { return 2. * double(s.M) * double(s.N) * double(s.K); }
+
+// Of memory, read and written: each matrix once, a C that is accumulated into twice.
+constexpr double product_bytes(const MatMulShape& s) {
+  const auto bytes = [](int64_t rows, int64_t columns, DType type) {
+    return double(rows) * double(columns) * double(size_of(type));
+  };
+  return bytes(s.M, s.K, s.a) + bytes(s.K, s.N, s.b) + (s.accumulate ? 2 : 1) * bytes(s.M, s.N, s.c);
+}
+
 inline void require_computable(const MatMulShape& s) {
   require(s.M > 0 && s.N > 0 && s.K > 0, "matmul: a size is not positive");
   require(s.a == s.b && s.a != DType::i32 && s.c != DType::i32, "matmul: A and B have one type, f32 or bf16");
@@ -39,7 +50,6 @@ class MatMul {
 
   // With matmul_workspace bytes of scratch memory, 64-byte aligned.
   void operator()(const void* a, const void* b, void* c, void* workspace) const;
-  const MatMulShape& shape() const;
 
  private:
   struct State;
@@ -86,7 +96,6 @@ class MatMul {
 
   // Arrays are 16-byte aligned, in device memory.
   void operator()(const void* a, const void* b, void* c, void* workspace, Stream stream) const;
-  const MatMulShape& shape() const;
 
  private:
   struct State;

@@ -77,7 +77,7 @@ struct MatMulProblem {
   static bool takes(const MatMulCase& k, DType in, DType out) {
     return out == DType::f32 || (in == DType::bf16 && !k.accumulate && !k.transpose_a);
   }
-  double flops() const { return 2.0 * double(shape.M) * double(shape.N) * double(shape.K); }
+  double flops() const { return product_flops(shape); }
 };
 
 // Call before the product: the reference needs C as it was.

@@ -270,8 +270,6 @@ MatMul::~MatMul() = default;
 MatMul::MatMul(MatMul&&) noexcept = default;
 MatMul& MatMul::operator=(MatMul&&) noexcept = default;
 
-const MatMulShape& MatMul::shape() const { return state_->design.shape; }
-
 void MatMul::operator()(const void* a, const void* b, void* c, void* workspace) const {
   const Design& d = state_->design;
   const MatMulShape &s = d.computed, &asked = d.shape;

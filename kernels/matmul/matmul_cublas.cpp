@@ -120,8 +120,6 @@ MatMul::~MatMul() = default;
 MatMul::MatMul(MatMul&&) noexcept = default;
 MatMul& MatMul::operator=(MatMul&&) noexcept = default;
 
-const MatMulShape& MatMul::shape() const { return state_->shape; }
-
 void MatMul::operator()(const void* a, const void* b, void* c, void* workspace, Stream stream) const {
   const State& s = *state_;
   const float one = 1.f, beta = s.shape.accumulate ? 1.f : 0.f;

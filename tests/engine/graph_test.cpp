@@ -187,5 +187,5 @@ TEST_CASE("ops: costs count every multiplication and addition of the products") 
   CHECK(flops(ops::kHeadLoss) == 3 * 2. * 4 * 16 * 8);
   CHECK(flops(ops::kAttentionBackward) == 2 * flops(ops::kAttention));
   // A matrix and its gradient each once: x, weight and y of the first product.
-  CHECK(cost_of(g.graph, g.node(ops::kMatMul)).kernel_bytes() == 2. * (4 * 8 + 32 * 8 + 4 * 32));
+  CHECK(cost_of(g.graph, g.node(ops::kMatMul)).kernels.at(0).bytes == 2. * (4 * 8 + 32 * 8 + 4 * 32));
 }
