@@ -4,8 +4,8 @@
 // fragments are then the left factors of both sums without a way through shared memory. The values stay in
 // registers as fragments, the keys in shared memory.
 //
-// A step at head size 128, per warp: 128 mma (32 each for scores, values . d_out, dv and dk), 72 ldmatrix.x4
-// and 572 instructions in all. FLOPs: 8 K a pair of query and key; with dq's 6 K that is 1.4 times what a
+// A step at head size 128, per warp: 128 mma (32 each for scores, values . d_out, dv and dk) and
+// 72 ldmatrix.x4. FLOPs: 8 K a pair of query and key; with dq's 6 K that is 1.4 times what a
 // backward pass with atomic sums of dq takes, which would instead write and read 64 KB of fp32 for every 64 x 64
 // pairs. Bytes: keys, values, dk and dv once; queries, d_out and statistics once a tile of keys, from L2.
 //
@@ -180,7 +180,7 @@ __global__ void __launch_bounds__(kThreads, blocks_on_multiprocessor(width))
   }
 }
 
-// Adds up the parts, in order. A thread takes 16 bytes of each.
+// Adds up the parts, in order. A thread takes 16 bytes of each: with 32, its loads would touch each sector twice.
 constexpr int kSumThreads = 256;
 
 __global__ void __launch_bounds__(kSumThreads)
