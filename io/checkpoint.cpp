@@ -105,24 +105,17 @@ void publish(const fs::path& from, const fs::path& to) {
 
 // ---- checking ----
 
-void check_size(const fs::path& file, uint64_t found, uint64_t expected) {
-  check(found == expected, fmt::format("{}: it has {} bytes and was written with {}: cut off or changed",
-                                       file.string(), found, expected));
-}
-
 struct Condition {
   std::string broken;   // why it is not complete; empty: it is
   std::string unsound;  // of a complete one: its manifest's
 };
 
-Condition condition_of(const fs::path& checkpoint) {
+Condition condition_of(const fs::path& checkpoint, Look look) {
   try {
     const CheckpointManifest manifest = read_manifest(checkpoint);
-    for (const auto& [name, sum] : manifest.files) {
-      std::error_code error;
-      const uint64_t bytes = fs::file_size(checkpoint / name, error);
-      check(!error, (checkpoint / name).string() + ": " + error.message());
-      check_size(checkpoint / name, bytes, sum.bytes);
+    for (const auto& [name, sum] : manifest.files) check_file(checkpoint / name, sum, Look::at_sizes);
+    if (look == Look::at_all) {
+      for (const auto& [name, sum] : manifest.files) check_file(checkpoint / name, sum);
     }
     return {"", manifest.unsound};
   } catch (const Error& error) {
@@ -137,7 +130,7 @@ void keep_unreadable(const fs::path& checkpoint, const Warn& warn) {
     return fs::symlink_status(path).type() != fs::file_type::not_found;
   };
   if (!there(checkpoint)) return;
-  const std::string reason = condition_of(checkpoint).broken;
+  const std::string reason = condition_of(checkpoint, Look::at_all).broken;
   if (reason.empty()) return;
   fs::path aside;
   int number = 1;
@@ -215,11 +208,7 @@ class Loading {
  public:
   Loading(const fs::path& path, const FileSum& expected, std::span<const NamedTensor> wanted)
       : file_(path.string()), wanted_(wanted) {
-    check_size(path, file_.bytes().size(), expected.bytes);
-    check(sum_of(file_.bytes()) == expected,
-          path.string() +
-              ": its checksum is not the one it was written with: the file was damaged. Without this "
-              "checkpoint's folder, the one before it is used");
+    check_sum(path, file_.bytes(), expected);
     content_ = parse_safetensors(file_.bytes(), path.string());
     for (const TensorView& t : content_.tensors) held_[t.name] = &t;
     check_same_tensors(path.string(), held_, wanted);
@@ -253,7 +242,9 @@ std::string save_checkpoint(const std::string& run_dir, const TrainState& state,
   try {
     fs::create_directory(temporary, error);
     check(!error, "cannot create " + temporary.string() + ": " + error.message());
-    CheckpointManifest manifest{state, unsound(state, model, optimizer), {}};
+    CheckpointManifest manifest;
+    manifest.state = state;
+    manifest.unsound = unsound(state, model, optimizer);
     manifest.files[kCheckpointModelFile] =
         write_safetensors((temporary / kCheckpointModelFile).string(), model);
     manifest.files[kCheckpointOptimizerFile] =
@@ -276,7 +267,7 @@ std::optional<std::string> latest_checkpoint(const std::string& run_dir, const W
   const Listing listing = list_checkpoints(run_dir);
   std::vector<std::string> broken;
   for (const fs::path& checkpoint : listing.checkpoints) {
-    const std::string reason = condition_of(checkpoint).broken;
+    const std::string reason = condition_of(checkpoint, Look::at_all).broken;
     if (reason.empty()) {
       for (const std::string& b : broken) warn("skipping the broken checkpoint " + b);
       return checkpoint.string();
@@ -290,6 +281,12 @@ std::optional<std::string> latest_checkpoint(const std::string& run_dir, const W
             "or move them away to begin anew",
             folder_of(run_dir).string(), fmt::join(broken, "; ")));
   return std::nullopt;
+}
+
+void set_broken_aside(const std::string& run_dir, int64_t step, const Warn& warn) {
+  for (const fs::path& checkpoint : list_checkpoints(run_dir).checkpoints) {
+    if (step_of(checkpoint.filename().string()) > step) keep_unreadable(checkpoint, warn);
+  }
 }
 
 std::string why_unsound(const std::string& checkpoint) { return read_manifest(checkpoint).unsound; }
@@ -329,7 +326,7 @@ void prune_checkpoints(const std::string& run_dir, int64_t keep) {
   check(keep >= 1, fmt::format("checkpoints to keep: at least 1, found {}", keep));
   int64_t sound = 0, unsound = 0;
   for (const fs::path& checkpoint : list_checkpoints(run_dir).checkpoints) {
-    const Condition condition = condition_of(checkpoint);
+    const Condition condition = condition_of(checkpoint, Look::at_sizes);
     if (!condition.broken.empty()) continue;
     const bool kept = condition.unsound.empty() ? ++sound <= keep : ++unsound == 1 && sound == 0;
     if (kept) continue;

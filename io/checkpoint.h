@@ -12,7 +12,9 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
+#include "io/dataset_identity.h"
 #include "io/safetensors.h"
 
 namespace genesis {
@@ -28,6 +30,8 @@ struct TrainState {
   uint64_t seed = 0;           // of every random stream; with the counts above, the whole random state
   std::string config;          // the run's config.yaml
   std::string tokenizer_hash;
+  std::string dtype;  // what is computed with, "bf16"; empty: not known, of an older checkpoint
+  std::vector<DatasetIdentity> data;  // what is trained on, as in data.train; empty: not known
   bool operator==(const TrainState&) const = default;
 };
 
@@ -41,10 +45,15 @@ std::string save_checkpoint(const std::string& run_dir, const TrainState& state,
                             std::span<const TensorView> model, std::span<const TensorView> optimizer,
                             const Warn& warn);
 
-// The complete checkpoint with the highest step; nothing where there is none at all. Complete: state.json is whole
-// and every file has its size; checksums are left to loading. Broken ones are passed over, each with a warning. Error,
-// with each one's reason, if there are some and none is complete, or the folder of them can't be listed.
+// The whole checkpoint with the highest step; nothing where there is none at all. Whole: state.json is, and every file
+// has the size and the checksum that it was written with, for which all of it is read. Broken ones are passed over,
+// each with a warning. Error, with each one's reason, if there are some and none is whole, or the folder of them can't
+// be listed.
 std::optional<std::string> latest_checkpoint(const std::string& run_dir, const Warn& warn);
+
+// For a run that goes on from `step`, and will save under the names of the checkpoints after it: those that are broken
+// are kept under names that nothing removes or takes for a checkpoint's (step_N.unreadable), which `warn` is told.
+void set_broken_aside(const std::string& run_dir, int64_t step, const Warn& warn);
 
 // Why a checkpoint does not count among those to keep: it was saved while steps were being skipped, or holds a
 // number that is not finite. Empty: it counts.
@@ -64,7 +73,7 @@ void load_checkpoint(const std::string& checkpoint, std::span<const NamedTensor>
 // As load_checkpoint, for the parameters alone.
 void load_checkpoint_model(const std::string& checkpoint, std::span<const NamedTensor> model);
 
-// Removes complete checkpoints except the `keep` sound ones with the highest steps, keep >= 1, and the last unsound one
+// Removes checkpoints whose files have their sizes except the `keep` sound ones with the highest steps, keep >= 1, and the last unsound one
 // if it is newer than they are. Broken ones don't count and stay, for someone to look at.
 void prune_checkpoints(const std::string& run_dir, int64_t keep);
 

@@ -4,6 +4,7 @@
 
 #include <span>
 #include <string_view>
+#include <system_error>
 #include <type_traits>
 
 #include "io/json.h"
@@ -58,6 +59,22 @@ T field(const json& object, const char* name, const std::string& path) {
   throw Error(fmt::format("{}: the field '{}' is missing or of another type", path, name));
 }
 
+json json_of(const DatasetIdentity& d) {
+  return {{"path", d.path}, {"tokens", d.tokens}, {"documents", d.documents}, {"hash", d.hash}};
+}
+
+std::vector<DatasetIdentity> datasets(const json& root, const std::string& path) {
+  std::vector<DatasetIdentity> all;
+  const auto held = root.find("data");
+  if (held == root.end()) return all;  // not in the first checkpoints of this format
+  check(held->is_array(), path + ": the field 'data' is of another type");
+  for (const json& d : *held) {
+    all.push_back({field<std::string>(d, "path", path), field<int64_t>(d, "tokens", path),
+                   field<int64_t>(d, "documents", path), field<std::string>(d, "hash", path)});
+  }
+  return all;
+}
+
 }  // namespace
 
 void write_manifest(const std::filesystem::path& checkpoint, const CheckpointManifest& manifest) {
@@ -72,6 +89,8 @@ void write_manifest(const std::filesystem::path& checkpoint, const CheckpointMan
   state["seed"] = manifest.state.seed;
   state["config"] = manifest.state.config;
   state["tokenizer_hash"] = manifest.state.tokenizer_hash;
+  state["dtype"] = manifest.state.dtype;
+  for (const DatasetIdentity& d : manifest.state.data) root["data"].push_back(json_of(d));
   for (const auto& [name, sum] : manifest.files) {
     root["files"][name] = {{"bytes", sum.bytes}, {"xxh3", sum.xxh3}};
   }
@@ -84,6 +103,29 @@ void write_manifest(const std::filesystem::path& checkpoint, const CheckpointMan
   FileWriter writer(path);
   writer.write(text.data(), text.size());
   writer.finish();
+}
+
+namespace {
+
+void check_size(const std::filesystem::path& file, uint64_t found, uint64_t expected) {
+  check(found == expected, fmt::format("{}: it has {} bytes and was written with {}: cut off or changed",
+                                       file.string(), found, expected));
+}
+
+}  // namespace
+
+void check_sum(const std::filesystem::path& file, std::span<const std::byte> bytes, const FileSum& expected) {
+  check_size(file, bytes.size(), expected.bytes);
+  check(sum_of(bytes) == expected,
+        file.string() + ": its checksum is not the one it was written with: the file was damaged");
+}
+
+void check_file(const std::filesystem::path& file, const FileSum& expected, Look look) {
+  std::error_code error;
+  const uint64_t bytes = std::filesystem::file_size(file, error);
+  check(!error, file.string() + ": " + error.message());
+  check_size(file, bytes, expected.bytes);
+  if (look == Look::at_all) check_sum(file, MappedFile(file).bytes(), expected);
 }
 
 CheckpointManifest read_manifest(const std::filesystem::path& checkpoint) {
@@ -105,6 +147,8 @@ CheckpointManifest read_manifest(const std::filesystem::path& checkpoint) {
         path + ": its checksum is not that of its content: the file was damaged or edited");
 
   CheckpointManifest manifest;
+  manifest.format_version = version;
+  manifest.library_version = field<std::string>(root, "library_version", path);
   if (root.contains("unsound")) manifest.unsound = field<std::string>(root, "unsound", path);
   const json state = field<json>(root, "state", path);
   for (const Counter& c : kCounters) {
@@ -114,6 +158,8 @@ CheckpointManifest read_manifest(const std::filesystem::path& checkpoint) {
   manifest.state.seed = field<uint64_t>(state, "seed", path);
   manifest.state.config = field<std::string>(state, "config", path);
   manifest.state.tokenizer_hash = field<std::string>(state, "tokenizer_hash", path);
+  if (state.contains("dtype")) manifest.state.dtype = field<std::string>(state, "dtype", path);
+  manifest.state.data = datasets(root, path);
   const json files = field<json>(root, "files", path);
   for (const char* name : {kCheckpointModelFile, kCheckpointOptimizerFile}) {
     const json sum = field<json>(files, name, path);

@@ -18,6 +18,7 @@ struct Config {
   enum class MuonScale { adamw, spectral };
   enum class MuonCoefficients { polar_express, jordan };
   enum class OnResume { refuse, extend, restart };
+  enum class DataChanged { refuse, allow };
   enum class DeviceKind { automatic, cpu, cuda };
   enum class Precision { automatic, f32, bf16 };
 
@@ -62,6 +63,7 @@ struct Config {
     std::string tokenizer;        // a SentencePiece .model; empty: none
     int64_t sequence_length = 0;  // T
     bool document_mask = false;
+    DataChanged changed = DataChanged::refuse;
     bool operator==(const Data&) const = default;
   };
 
@@ -146,6 +148,7 @@ struct Config {
 std::string_view name_of(Config::Recompute choice);
 std::string_view name_of(Config::ScheduleKind choice);
 std::string_view name_of(Config::OnResume choice);
+std::string_view name_of(Config::DataChanged choice);
 std::string_view name_of(Config::OptimKind choice);
 std::string_view name_of(Config::MuonScale choice);
 std::string_view name_of(Config::MuonCoefficients choice);
@@ -167,8 +170,9 @@ void check_overrides(std::span<const std::string> overrides);
 // YAML of every field, that parse_config reads back to an equal Config.
 std::string print_config(const Config& config);
 
-// What keeps a run that `held` began from going on with `wanted`: differences in the model, in the data that
-// it is trained on, in batch size, seed or optimizer. Empty if there are none; other fields may change.
+// What keeps a run that `held` began from going on with `wanted`: differences in the model, in number and weights of
+// the datasets that it is trained on, in batch size, seed or optimizer. Empty if there are none; other fields may
+// change. Where a dataset lies is no difference: what it holds is, which the config doesn't say.
 std::string config_differences(const Config& held, const Config& wanted);
 
 // Which of these fields ("train.steps") differ, and how. Empty if none does.

@@ -143,6 +143,10 @@ void TokenDataset::check_vocabulary(int64_t vocab_size) const {
   }
 }
 
+DatasetIdentity TokenDataset::identity() const {
+  return {prefix_.string(), tokens(), documents(), content_hash(index_.bytes(), bin_.bytes())};
+}
+
 void TokenDataset::check_tokenizer(const Tokenizer& tokenizer) const {
   check(tokenizer.hash() == info_.tokenizer_hash,
         prefix_.string() + ": was encoded with another tokenizer (hash " + info_.tokenizer_hash + ") than " +

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "io/dataset_identity.h"
 #include "io/file.h"
 #include "io/mapped_file.h"
 #include "io/output_claim.h"
@@ -55,6 +56,8 @@ class TokenDataset {
   int64_t tokens() const { return info_.tokens; }
   int64_t documents() const { return info_.documents; }
   int64_t bytes() const { return info_.bytes; }
+
+  DatasetIdentity identity() const;
 
   // out[i] = token begin + i. The range must lie in [0, tokens()).
   void read(int64_t begin, std::span<int32_t> out) const;

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -18,8 +17,6 @@
 
 namespace genesis {
 namespace {
-
-std::string hex(XXH64_hash_t hash) { return fmt::format("{:016x}", hash); }
 
 int open_file(const std::string& path, int flags) {
   int file;
@@ -35,16 +32,12 @@ void throw_errno(const std::string& what) {
 }
 
 FileSum sum_of(std::span<const std::byte> bytes) {
-  return {bytes.size(), hex(XXH3_64bits(bytes.data(), bytes.size()))};
+  Xxh3 hash;
+  hash.add(bytes.data(), bytes.size());
+  return {bytes.size(), hash.digest()};
 }
 
-struct FileWriter::Hash {
-  XXH3_state_t* state = XXH3_createState();
-  Hash() { XXH3_64bits_reset(state); }
-  ~Hash() { XXH3_freeState(state); }
-};
-
-FileWriter::FileWriter(std::string path) : path_(std::move(path)), hash_(std::make_unique<Hash>()) {
+FileWriter::FileWriter(std::string path) : path_(std::move(path)) {
   file_ = open_file(path_, O_WRONLY | O_CREAT | O_TRUNC);
   if (file_ < 0) throw_errno("cannot write " + path_);
 }
@@ -59,7 +52,7 @@ void FileWriter::write(const void* data, size_t n) {
   const auto* next = static_cast<const char*>(data);
   while (n > 0) {
     const size_t piece = std::min(n, kPiece);
-    XXH3_64bits_update(hash_->state, next, piece);
+    hash_.add(next, piece);
     for (size_t done = 0; done < piece;) {
       const ssize_t got = ::write(file_, next + done, piece - done);
       if (got < 0 && errno != EINTR) throw_errno("cannot write " + path_);
@@ -74,7 +67,7 @@ void FileWriter::write(const void* data, size_t n) {
 FileSum FileWriter::finish() {
   if (fsync(file_) != 0) throw_errno("cannot write " + path_ + " to disk");
   if (close(std::exchange(file_, -1)) != 0) throw_errno("cannot write " + path_);
-  return {written_, hex(XXH3_64bits_digest(hash_->state))};
+  return {written_, hash_.digest()};
 }
 
 const char* kind_of_file(unsigned mode) {

@@ -4,10 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+
+#include "io/xxh3.h"
 
 namespace genesis {
 
@@ -32,11 +33,10 @@ class FileWriter {
   FileSum finish();  // fsync and close
 
  private:
-  struct Hash;
   std::string path_;
   int file_ = -1;
   uint64_t written_ = 0;
-  std::unique_ptr<Hash> hash_;
+  Xxh3 hash_;
 };
 
 std::string read_text_file(const std::string& path);

@@ -1,5 +1,8 @@
 #include "apps/train/data.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "kernels/common/error.h"
 
 namespace genesis {
@@ -11,6 +14,37 @@ std::shared_ptr<const TokenDataset> open_dataset(const std::string& path, const 
   if (tokenizer) data->check_tokenizer(*tokenizer);
   data->check_vocabulary(config.model.vocab_size);
   return data;
+}
+
+// Returns the identities of what is trained on.
+std::vector<DatasetIdentity> check_distinct(const RunData& run) {
+  std::vector<DatasetIdentity> trained, validated;
+  const auto twin = [](const std::vector<DatasetIdentity>& among, const DatasetIdentity& of) {
+    return std::find_if(among.begin(), among.end(),
+                        [&](const auto& other) { return same_content(of, other); });
+  };
+  for (const WeightedDataset& d : run.train) {
+    DatasetIdentity identity = d.data->identity();
+    if (const auto same = twin(trained, identity); same != trained.end()) {
+      throw Error("data.train: " + identity.path + " holds the same tokens as " + same->path +
+                  "; name one of them, with a larger weight");
+    }
+    trained.push_back(std::move(identity));
+  }
+  for (const auto& data : run.validation) {
+    DatasetIdentity identity = data->identity();
+    const auto in_training = twin(trained, identity), before = twin(validated, identity);
+    if (in_training != trained.end()) {
+      throw Error("data.validation: " + identity.path + " holds the same tokens as " + in_training->path +
+                  ", which is trained on");
+    }
+    if (before != validated.end()) {
+      throw Error("data.validation: " + identity.path + " holds the same tokens as " + before->path +
+                  "; name one of them");
+    }
+    validated.push_back(std::move(identity));
+  }
+  return trained;
 }
 
 }  // namespace
@@ -30,6 +64,7 @@ RunData open_data(const Config& config) {
   for (const auto& path : config.data.validation) {
     run.validation.push_back(open_dataset(path, config, run.tokenizer));
   }
+  run.identities = check_distinct(run);
   return run;
 }
 

@@ -16,10 +16,11 @@ struct RunData {
   std::optional<Tokenizer> tokenizer;
   std::vector<WeightedDataset> train;
   std::vector<std::shared_ptr<const TokenDataset>> validation;
+  std::vector<DatasetIdentity> identities;  // of what is trained on
 };
 
 // Throws Error, naming the file, for what is missing, damaged, made by another tokenizer, or holds ids that
-// the model does not have.
+// the model does not have, and for data that is there twice, by whatever names: validated on and trained on too.
 RunData open_data(const Config& config);
 
 }  // namespace genesis

@@ -79,7 +79,7 @@ Trainer::Trainer(const Config& config, Terminal terminal, MeasurePeak measure_pe
       }));
   std::vector<std::string> lines;
   const auto say = [&](const std::string& line) { lines.push_back(line); };
-  const auto checkpoint = checkpoint_to_go_on_from(config, data_, say);
+  const auto checkpoint = checkpoint_to_go_on_from(config, data_, dtype, say);
   flops_a_step_ = model_flops(graph) * double(config.train.batch_size / config.train.micro_batch);
   step_ = std::make_unique<TrainingStep>(
       std::map<int64_t, Graph>{{trained_recurrence(config.model), std::move(graph)}}, config.optim, storage_);
@@ -90,6 +90,9 @@ Trainer::Trainer(const Config& config, Terminal terminal, MeasurePeak measure_pe
     initialise();
     say("a new run in " + config.run_dir);
   }
+  state_.config = print_config(config);
+  state_.dtype = name_of(dtype);
+  state_.data = data_.identities;
   loader_ = std::make_unique<Loader>(data_.train, loader_options(config, state_.samples));
   if (data_.tokenizer) keep_tokenizer(config);
   log_ =
@@ -97,6 +100,7 @@ Trainer::Trainer(const Config& config, Terminal terminal, MeasurePeak measure_pe
                                                config.log.every, config.log.metrics, config.log.tensorboard},
                                terminal);
   claim_->begin();
+  set_broken_aside(config.run_dir, state_.step, say);
   log_->message(fmt::format("{} parameters, {} on {}, {} tokens a step, {} of memory",
                             format_count(double(parameter_count(config.model))), name_of(dtype),
                             in_words(*device_, config.device), format_count(double(tokens_per_step())),
@@ -105,7 +109,6 @@ Trainer::Trainer(const Config& config, Terminal terminal, MeasurePeak measure_pe
 }
 
 void Trainer::initialise() {
-  state_.config = print_config(config_);
   state_.seed = uint64_t(config_.train.seed);
   if (data_.tokenizer) state_.tokenizer_hash = data_.tokenizer->hash();
   initialise_parameters(config_.model, state_.seed, storage_);
@@ -115,7 +118,6 @@ void Trainer::resume(const std::string& checkpoint, const Warn& say) {
   state_ = load_run(checkpoint, storage_);
   saved_step_ = state_.step;
   state_.schedule_begin = schedule_begin(config_, state_, say);
-  state_.config = print_config(config_);
   say(fmt::format("going on from {} (step {})", checkpoint, state_.step));
   if (const std::string reason = why_unsound(checkpoint); !reason.empty()) {
     say(fmt::format("this checkpoint is not sound: {}. To go on from an older one, move {} away", reason,

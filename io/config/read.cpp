@@ -166,8 +166,10 @@ std::string differences(const Config& held, const Config& wanted, const Which& c
   std::string out;
   for (const Section& section : config::table()) {
     for (const Field& field : section.fields) {
+      if (!counts(field)) continue;
+      const auto& part = field.fixed_part ? field.fixed_part : field.print;
+      if (part(held) == part(wanted)) continue;
       const std::string was = field.print(held), is = field.print(wanted);
-      if (!counts(field) || was == is) continue;
       out += fmt::format("{}{} was {}, is {}", out.empty() ? "" : "; ", field.path, was, is);
     }
   }

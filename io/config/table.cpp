@@ -40,6 +40,16 @@ std::string_view name_of(Config::OnResume choice) {
   return "?";
 }
 
+std::string_view name_of(Config::DataChanged choice) {
+  switch (choice) {
+    case Config::DataChanged::refuse:
+      return "refuse";
+    case Config::DataChanged::allow:
+      return "allow";
+  }
+  return "?";
+}
+
 std::string_view name_of(Config::OptimKind choice) {
   switch (choice) {
     case Config::OptimKind::adamw:
@@ -197,16 +207,27 @@ Section recurrence_section() {
              "", "Runs of the core in training. 1: the same as the dense model.")}};
 }
 
+// A dataset may be moved.
+std::string without_paths(const Config& config) {
+  std::vector<Config::Dataset> datasets = config.data.train;
+  for (Config::Dataset& d : datasets) d.path.clear();
+  return ListOf<DatasetEntry>{}.print(datasets);
+}
+
 Section data_section() {
   using Data = Config::Data;
   const auto data = [](auto& c) -> auto& { return c.data; };
+  Field train =
+      field(kRequired | kFixed, "data.train", data, &Data::train,
+            ListOf<DatasetEntry>{.item = {}, .may_be_empty = false}, "",
+            "Training datasets. A weight is a dataset's share of the samples, relative to the other "
+            "weights; 1 where it is left out. A run goes on with a dataset that was moved, but not "
+            "with another one: see data.changed.");
+  train.fixed_part = without_paths;
   return {
       "data",
       "Datasets are what `genesis_tokenize encode` writes: a path without the .bin or .idx.",
-      {field(kRequired | kFixed, "data.train", data, &Data::train,
-             ListOf<DatasetEntry>{.item = {}, .may_be_empty = false}, "",
-             "Training datasets. A weight is a dataset's share of the samples, relative to the other "
-             "weights; 1 where it is left out."),
+      {train,
        field(kOptional, "data.validation", data, &Data::validation, ListOf<Text>{.item = {.what = "a path"}},
              "", "Datasets that are never trained on. None: no validation."),
        field(kOptional, "data.tokenizer", data, &Data::tokenizer,
@@ -217,7 +238,11 @@ Section data_section() {
              Integer{.min = 1, .max = 1 << 20}, "tokens", "T, the context that the model trains on."),
        field(kFixed, "data.document_mask", data, &Data::document_mask, Flag{}, "",
              "Keep attention inside a document where several share a sequence; positions start again with "
-             "each.")}};
+             "each."),
+       field(kOptional, "data.changed", data, &Data::changed,
+             Choice<Config::DataChanged>{{Config::DataChanged::refuse, Config::DataChanged::allow}}, "",
+             "What a run that goes on does when a training dataset does not hold what it held. refuse: "
+             "nothing. allow: go on with what is there, and say so.")}};
 }
 
 Section train_section() {

@@ -19,6 +19,8 @@ struct Field {
   bool fixed = false;  // cannot change once the run has begun
   std::function<void(const Yaml&, Config&)> read;
   std::function<std::string(const Config&)> print;
+  // Of a fixed field, the part that is; null: all that is printed.
+  std::function<std::string(const Config&)> fixed_part = nullptr;
 
   std::string name() const { return path.substr(path.rfind('.') + 1); }
 };

@@ -33,8 +33,18 @@ struct Run {
   Warn warn = [this](const std::string& warning) { warnings.push_back(warning); };
 
   static TrainState state_at(int64_t step) {
-    return {step, step - 1, 8 * step, 2048 * step, 1, 0, step / 2, ~uint64_t(0), "model:\n  d: 4 # \u00e9\n",
-            "abc"};
+    return {step,
+            step - 1,
+            8 * step,
+            2048 * step,
+            1,
+            0,
+            step / 2,
+            ~uint64_t(0),
+            "model:\n  d: 4 # \u00e9\n",
+            "abc",
+            "bf16",
+            {{"d/a", 1000 * step, 7, "0123"}, {"", 0, 0, ""}}};
   }
   std::string save(int64_t step) {
     return save_checkpoint(dir, state_at(step), views_of(model), views_of(moments), warn);
@@ -151,18 +161,23 @@ TEST_CASE("a damaged checkpoint is refused, naming the file, and changes nothing
   }
 }
 
-TEST_CASE("a checkpoint from before a schedule could begin again has one that counts from step 0") {
+TEST_CASE(
+    "a checkpoint from before fields were added has a schedule from step 0, and data and type unknown") {
   Run run;
   const std::string path = run.save(6);
   REQUIRE(read_checkpoint_state(path).schedule_begin == 3);
   auto root = nlohmann::json::parse(read_text_file(path + "/state.json"));
   root["state"].erase("schedule_begin");
+  root["state"].erase("dtype");
+  root.erase("data");
   root.erase("xxh3");
   const std::string text = root.dump();
   root["xxh3"] = sum_of(std::as_bytes(std::span(text))).xxh3;
   replace_text_file(path + "/state.json", root.dump(2));
   TrainState expected = Run::state_at(6);
   expected.schedule_begin = 0;
+  expected.dtype = "";
+  expected.data.clear();
   CHECK(read_checkpoint_state(path) == expected);
 }
 

@@ -469,9 +469,11 @@ TEST_CASE("a run goes on with another length or learning rate, not with another 
       config_differences(held, parse(kSmallest, {"--train.steps=500", "--optim.lr=1", "--train.micro_batch=2",
                                                  "--run_dir=moved", "--device.kind=cpu"}))
           .empty());
-  CHECK(config_differences(held, parse(kSmallest, {"--model.ffn_size=256", "--data.train=b"})) ==
+  CHECK(config_differences(held, parse(kSmallest, {"--model.ffn_size=256", "--data.train=[b, c]"})) ==
         "model.ffn_size was 128, is 256; data.train was [{path: data/a, weight: 1}], is [{path: b, weight: "
-        "1}]");
+        "1}, {path: c, weight: 1}]");
+  CHECK(config_differences(held, parse(kSmallest, {"--data.train=moved/a"})).empty());
+  CHECK_FALSE(config_differences(held, parse(kSmallest, {"--data.train={path: data/a, weight: 2}"})).empty());
 }
 
 TEST_CASE("a file that cannot be read is named") {

@@ -287,3 +287,44 @@ TEST_CASE("an id beyond a model's vocabulary is found, negative ones too") {
   CHECK(message_of([&] { TokenDataset(folder.path() / "d"); }).find("token -2 at byte 4") !=
         std::string::npos);
 }
+
+TEST_CASE("a dataset's identity is its content, wherever it lies") {
+  const TempFolder folder;
+  write_dataset(folder.path() / "a", {4, 1, 7});
+  const DatasetIdentity a = TokenDataset(folder.path() / "a").identity();
+  CHECK(a.path == folder.file("a"));
+  CHECK(a.tokens == 12);
+  CHECK(a.documents == 3);
+  const std::string both = read_text_file(folder.file("a.idx")) + read_text_file(folder.file("a.bin"));
+  CHECK(a.hash == sum_of(std::as_bytes(std::span(both))).xxh3);
+  for (const char* extension : {".bin", ".idx", ".json"}) {
+    fs::copy(folder.file("a") + extension, folder.file("copy") + extension);
+  }
+  CHECK(same_content(TokenDataset(folder.path() / "copy").identity(), a));
+  write_dataset(folder.path() / "other ids", {4, 1, 7}, 11);
+  CHECK_FALSE(same_content(TokenDataset(folder.path() / "other ids").identity(), a));
+  write_dataset(folder.path() / "other lengths", {5, 1, 6});
+  CHECK_FALSE(same_content(TokenDataset(folder.path() / "other lengths").identity(), a));
+}
+
+TEST_CASE("the content hash of many tokens is of the index and of blocks spread over them") {
+  constexpr size_t kBlock = 65536, kAll = 1024 * kBlock;
+  const std::vector<std::byte> index(100, std::byte{7});
+  std::vector<std::byte> tokens(kAll + 5 * kBlock + 3);
+  for (size_t i = 0; i < tokens.size(); i += 4099) tokens[i] = std::byte(i % 251);
+  const auto sum = [&](size_t size) {
+    std::vector<std::byte> hashed = index;
+    for (size_t i = 0; i < (size <= kAll ? 1 : 1024); ++i) {
+      const size_t begin = size <= kAll ? 0 : i * (size - kBlock) / 1023;
+      hashed.insert(hashed.end(), tokens.begin() + std::ptrdiff_t(begin),
+                    tokens.begin() + std::ptrdiff_t(begin + std::min(size, size <= kAll ? size : kBlock)));
+    }
+    return sum_of(hashed).xxh3;
+  };
+  for (const size_t size : {size_t(0), kBlock, kAll, kAll + 1, tokens.size()}) {
+    CHECK(content_hash(index, std::span(tokens).first(size)) == sum(size));
+  }
+  const std::string before = content_hash(index, tokens);
+  tokens.back() = std::byte(~uint8_t(tokens.back()));
+  CHECK(content_hash(index, tokens) != before);
+}
