@@ -9,7 +9,7 @@ usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0"; }
 targets=() options=()
 for argument in "$@"; do
   case "$argument" in
-    --programs) targets=(genesis_train genesis_tokenize genesis_generate genesis_report genesis_eval genesis_serve) ;;
+    --programs) targets=(genesis_train genesis_tokenize genesis_generate genesis_report genesis_eval genesis_checkpoint genesis_serve) ;;
     -D?*=*) options+=("$argument") ;;
     -h | --help) usage; exit 0 ;;
     *) echo "build: unknown argument $argument" >&2; usage >&2; exit 2 ;;

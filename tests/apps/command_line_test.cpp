@@ -10,8 +10,8 @@ using namespace genesis;
 
 namespace {
 
-const char* const kPrograms[] = {"genesis_train",  "genesis_tokenize", "genesis_generate",
-                                 "genesis_report", "genesis_eval",     "genesis_serve"};
+const char* const kPrograms[] = {"genesis_train", "genesis_tokenize", "genesis_generate",  "genesis_report",
+                                 "genesis_eval",  "genesis_serve",    "genesis_checkpoint"};
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
