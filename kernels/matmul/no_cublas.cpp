@@ -6,16 +6,12 @@ namespace genesis::cuda {
 BlasLt::BlasLt() { throw Error("this build has no cuBLASLt: build it where the CUDA Toolkit is"); }
 BlasLt::~BlasLt() = default;
 
-struct MatMul::State {
-  MatMulShape shape;
-};
+struct MatMul::State {};
 
-MatMul::MatMul(const MatMulShape& shape, const BlasLt&) : state_(new State{shape}) {}
+MatMul::MatMul(const MatMulShape&, const BlasLt&) {}
 MatMul::~MatMul() = default;
 MatMul::MatMul(MatMul&&) noexcept = default;
 MatMul& MatMul::operator=(MatMul&&) noexcept = default;
-
-const MatMulShape& MatMul::shape() const { return state_->shape; }
 
 void MatMul::operator()(const void*, const void*, void*, void*, Stream) const {
   require(false, "a product by cuBLASLt in a build without it");
