@@ -5,7 +5,6 @@
 // read the weights once each, and backward leave their sum of the weights' gradients, so there are no more of those
 // than keep the memory busy.
 #include <algorithm>
-#include <bit>
 
 #include "kernels/common/block_count.h"
 #include "kernels/common/dispatch.h"
@@ -335,7 +334,11 @@ template <class Body>
 void for_layout(const QkNormShape& s, const Body& body) {
   require(s.K % 2 == 0 && s.K <= kRopeLargestHead, "qk_norm takes an even head size, up to 256");
   const int half = int(s.K / 2);
-  const auto lanes = [&](int P) { return int(std::bit_ceil(unsigned(half / P))); };
+  const auto lanes = [&](int P) {
+    int n = 1;
+    while (n < half / P) n *= 2;
+    return n;
+  };
   const auto of_type = [&]<class T, bool interleaved>() {
     constexpr int kPairs = interleaved ? kVec<T> / 2 : kVec<T>;
     if (half % kPairs == 0 && half / kPairs <= kWarpSize) {
