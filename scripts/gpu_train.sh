@@ -92,7 +92,7 @@ fi
 
 # 16 sequences a step unless the caller says: what a GPU does in a second or two.
 name=$(basename "${config[0]}" .yaml)
-options=(--device.kind=cuda --data.train="$PWD/data/text" --data.validation=[] --data.tokenizer=
+options=(--device.kind=cuda --data.train="$PWD/data/text" --data.validation=[] --eval.every=0 --data.tokenizer=
   --train.steps="$steps" --train.batch_size=16 --schedule.warmup_steps=1 --checkpoint.every=0 "${config[@]:1}")
 "$train" "${config[0]}" "${options[@]}" --run_dir="$PWD/runs/$name" --plan >"runs/$name.plan" 2>&1 || failed=1
 if run "$name" "${config[0]}" "${options[@]}"; then
