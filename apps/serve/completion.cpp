@@ -209,7 +209,7 @@ Json Completion::top_of(const GeneratedToken& token) const {
 // Its text; where that is no whole characters, its bytes in OpenAI's way of writing.
 std::string Completion::name_of(int32_t token) const {
   const std::string text = model_->tokenizer->decode({&token, 1});
-  if (token == model_->tokenizer->eod()) return "<|endoftext|>";
+  if (token == model_->tokenizer->eod()) return kEndOfText;
   if (utf8_valid_prefix(text) == text.size()) return text;
   std::string name = "bytes:";
   for (const char c : text) name += fmt::format("\\x{:02x}", uint8_t(c));

@@ -12,6 +12,8 @@
 
 namespace genesis {
 
+constexpr const char* kEndOfText = "<|endoftext|>";  // the end-of-document token, for clients
+
 class Completion {
  public:
   using Json = nlohmann::ordered_json;

@@ -66,9 +66,9 @@ std::vector<Prompt> prompts(const json& value) {
 }
 
 std::vector<std::string> stops(const json& value) {
+  check_field(value.is_string() || value.is_array(), "stop", "expected a text or a list of texts");
   std::vector<std::string> list;
   for (const json& s : value.is_string() ? json::array({value}) : value) list.push_back(text(s, "stop"));
-  check_field(value.is_string() || value.is_array(), "stop", "expected a text or a list of texts");
   check_field(list.size() <= kMostStops, "stop", "at most " + std::to_string(kMostStops) + " texts");
   for (const std::string& s : list) {
     check_field(!s.empty() && s.size() <= kLongestStop, "stop",

@@ -19,7 +19,6 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr auto kLook = milliseconds(100);  // for a client that has left, while an answer is awaited
-constexpr const char* kEndOfText = "<|endoftext|>";
 
 std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 

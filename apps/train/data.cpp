@@ -16,32 +16,27 @@ std::shared_ptr<const TokenDataset> open_dataset(const std::string& path, const 
   return data;
 }
 
+// Refuses a dataset of `field` that holds what one of `among` holds.
+void check_differs(const char* field, const DatasetIdentity& of, const std::vector<DatasetIdentity>& among,
+                   const char* advice) {
+  const auto twin =
+      std::find_if(among.begin(), among.end(), [&](const auto& other) { return same_content(of, other); });
+  if (twin == among.end()) return;
+  throw Error(std::string(field) + ": " + of.path + " holds the same tokens as " + twin->path + advice);
+}
+
 // Returns the identities of what is trained on.
 std::vector<DatasetIdentity> check_distinct(const RunData& run) {
   std::vector<DatasetIdentity> trained, validated;
-  const auto twin = [](const std::vector<DatasetIdentity>& among, const DatasetIdentity& of) {
-    return std::find_if(among.begin(), among.end(),
-                        [&](const auto& other) { return same_content(of, other); });
-  };
   for (const WeightedDataset& d : run.train) {
     DatasetIdentity identity = d.data->identity();
-    if (const auto same = twin(trained, identity); same != trained.end()) {
-      throw Error("data.train: " + identity.path + " holds the same tokens as " + same->path +
-                  "; name one of them, with a larger weight");
-    }
+    check_differs("data.train", identity, trained, "; name one of them, with a larger weight");
     trained.push_back(std::move(identity));
   }
   for (const auto& data : run.validation) {
     DatasetIdentity identity = data->identity();
-    const auto in_training = twin(trained, identity), before = twin(validated, identity);
-    if (in_training != trained.end()) {
-      throw Error("data.validation: " + identity.path + " holds the same tokens as " + in_training->path +
-                  ", which is trained on");
-    }
-    if (before != validated.end()) {
-      throw Error("data.validation: " + identity.path + " holds the same tokens as " + before->path +
-                  "; name one of them");
-    }
+    check_differs("data.validation", identity, trained, ", which is trained on");
+    check_differs("data.validation", identity, validated, "; name one of them");
     validated.push_back(std::move(identity));
   }
   return trained;

@@ -35,29 +35,30 @@ struct AttentionNode {
   }
 };
 
-inline void check_attention(Device& device) {
+template <class Body>
+void for_each_attention_node(const Body& body) {
   for (const auto& c : kAttentionCases) {
     if (!is_small(c)) continue;
     for (const DType dtype : kFloatTypes) {
       INFO(c.name << ", " << name_of(dtype));
-      const AttentionNode node(c, dtype);
-      node.forward(device);
-      check_results(attention_forward_results(node.p));
+      body(AttentionNode(c, dtype));
     }
   }
 }
 
+inline void check_attention(Device& device) {
+  for_each_attention_node([&](const AttentionNode& node) {
+    node.forward(device);
+    check_results(attention_forward_results(node.p));
+  });
+}
+
 inline void check_attention_backward(Device& device) {
-  for (const auto& c : kAttentionCases) {
-    if (!is_small(c)) continue;
-    for (const DType dtype : kFloatTypes) {
-      INFO(c.name << ", " << name_of(dtype));
-      const AttentionNode node(c, dtype);
-      node.forward(device);
-      node.backward(device);
-      check_results(attention_backward_results(node.p).results);
-    }
-  }
+  for_each_attention_node([&](const AttentionNode& node) {
+    node.forward(device);
+    node.backward(device);
+    check_results(attention_backward_results(node.p).results);
+  });
 }
 
 // Sequences in two steps: the first tokens of all, and then the last of each beside a row that is none.
