@@ -35,17 +35,17 @@ LoaderOptions loader_options(const Config& config, int64_t first_sample) {
   return o;
 }
 
-// All that is allocated, in bytes: the graphs' constants, and one arena, which is for one graph at a time.
-void check_it_fits(const Config& config, const Graph& training, const Target& target) {
-  size_t arena = 0, constants = 0;
-  const auto add = [&](const Graph& graph) {
+// Bytes of all that is allocated beside the arena, once it and the arena are checked to fit. Training and validation
+// have one arena, since one runs at a time, and the same values, but constants of their own.
+size_t checked_to_fit(const Config& config, const Graph& training, const Target& target) {
+  size_t persistent = persistent_bytes(training), arena = plan_memory(training, target.device).bytes;
+  for (const auto& [recurrence, graph] : validation_graphs(config, target.dtype)) {
     const MemoryPlan plan = plan_memory(graph, target.device);
     arena = std::max(arena, plan.bytes);
-    constants += plan.constant_bytes;
-  };
-  add(training);
-  for (const auto& [recurrence, graph] : validation_graphs(config, target.dtype)) add(graph);
-  check_fits(config, persistent_bytes(training) + constants, arena, target.memory);
+    persistent += plan.constant_bytes;
+  }
+  check_fits(config, persistent, arena, target.memory);
+  return persistent;
 }
 
 void keep_tokenizer(const Config& config) {
@@ -66,8 +66,7 @@ Trainer::Trainer(const Config& config, Terminal terminal, MeasurePeak measure_pe
   const DType dtype = compute_type(config.device, device_->kind());
   const Target target{dtype, device_->kind(), memory_limit(config, device_->total_memory())};
   Graph graph = build_training_graph(config, target).graph;
-  check_it_fits(config, graph, target);
-  const size_t persistent = persistent_bytes(graph);
+  const size_t persistent = checked_to_fit(config, graph, target);
   // Made only to be refused here, before anything is allocated, when the data does not suffice or there is no
   // thread for it.
   Loader(data_.train, loader_options(config, 0));
@@ -84,6 +83,7 @@ Trainer::Trainer(const Config& config, Terminal terminal, MeasurePeak measure_pe
   step_ = std::make_unique<TrainingStep>(
       std::map<int64_t, Graph>{{trained_recurrence(config.model), std::move(graph)}}, config.optim, storage_);
   evaluator_ = std::make_unique<Evaluator>(config, data_.validation, dtype, storage_);
+  memory_bytes_ = persistent + storage_.arena_bytes();
   if (checkpoint) {
     resume(*checkpoint, say);
   } else {
@@ -104,7 +104,7 @@ Trainer::Trainer(const Config& config, Terminal terminal, MeasurePeak measure_pe
   log_->message(fmt::format("{} parameters, {} on {}, {} tokens a step, {} of memory",
                             format_count(double(parameter_count(config.model))), name_of(dtype),
                             in_words(*device_, config.device), format_count(double(tokens_per_step())),
-                            format_bytes(double(persistent + storage_.arena_bytes()))));
+                            format_bytes(double(memory_bytes_))));
   for (const std::string& line : lines) log_->message(line);
 }
 
@@ -195,7 +195,7 @@ StepRecord Trainer::take_step() {
   record.lr = lr;
   record.tokens_per_second = double(tokens_per_step()) / seconds;
   record.mfu = flops_a_step_ / seconds / peak_flops_;
-  record.memory_bytes = int64_t(storage_.bytes());
+  record.memory_bytes = int64_t(memory_bytes_);
   record.tokens = state_.tokens;
   record.eta_seconds = step_time_.typical() * double(config_.train.steps - state_.step);
   record.skipped = !result.applied;

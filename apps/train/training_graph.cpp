@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/core/align.h"
 #include "engine/ops/op.h"
 #include "engine/passes/differentiate.h"
 #include "io/format.h"
@@ -30,6 +31,7 @@ size_t bytes_of(const Graph& graph, Role role) {
 size_t persistent_bytes(const Graph& graph) {
   size_t bytes = 0;
   for (const Value& v : graph.values) bytes += v.role == Role::activation ? 0 : v.bytes();
+  for (const Node& node : graph.nodes) bytes += aligned(constants_of(graph, node));
   return bytes;
 }
 

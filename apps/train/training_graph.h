@@ -32,8 +32,10 @@ TrainingGraph build_training_graph(const Config& config, const Target& target, c
 // FLOPs of the model in a micro-step, forward and backward: what is computed again is not among them.
 double model_flops(const Graph& graph);
 
-// Bytes of a graph's values of one role, and of all but activations.
+// Bytes of a graph's values of one role.
 size_t bytes_of(const Graph& graph, Role role);
+
+// Bytes of all that a graph needs beside its arena: the values that are no activations, and the nodes' constants.
 size_t persistent_bytes(const Graph& graph);
 
 // Throws Error, saying by how much and what to change, unless `persistent` bytes and an arena of `arena` fit into

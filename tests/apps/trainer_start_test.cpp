@@ -6,8 +6,10 @@
 #include <functional>
 
 #include "apps/train/evaluator.h"
+#include "apps/train/plan_report.h"
 #include "apps/train/trainer.h"
 #include "apps/train/training_graph.h"
+#include "engine/device/device.h"
 #include "engine/passes/plan_memory.h"
 #include "tests/apps/tiny_run.h"
 #include "tests/support/catch.h"
@@ -215,7 +217,7 @@ TEST_CASE("a plan that does not fit is refused before anything is allocated, wha
   const auto planned = [&](size_t memory) {
     const Graph graph = build_training_graph(config, {DType::f32, DeviceKind::cpu, memory}).graph;
     const MemoryPlan plan = plan_memory(graph, DeviceKind::cpu);
-    size_t bytes = persistent_bytes(graph) + plan.bytes + plan.constant_bytes;
+    size_t bytes = persistent_bytes(graph) + plan.bytes;
     for (const auto& v : validation_graphs(config, DType::f32)) {
       bytes += plan_memory(v.graph, DeviceKind::cpu).constant_bytes;
     }
@@ -229,6 +231,18 @@ TEST_CASE("a plan that does not fit is refused before anything is allocated, wha
     CHECK_FALSE(fs::exists(run));
     CHECK(start({fmt::format("--train.memory_budget={}", needed)}).empty());
     fs::remove_all(run);
+    // The plan says the same, and the automatic choice keeps within it.
+    const auto report = [&](size_t budget) {
+      return plan_report(tiny.config("run", {"--device.dtype=f32", "--train.recompute=" + recompute,
+                                             fmt::format("--train.memory_budget={}", budget)}),
+                         *make_cpu_device());
+    };
+    CHECK(lacks(report(needed - 1), "DOES NOT FIT, 1 B too much") == "");
+    CHECK(report(needed).find("DOES NOT FIT") == std::string::npos);
+    if (recompute == "none") {
+      CHECK(start({"--train.recompute=auto", fmt::format("--train.memory_budget={}", needed - 1)}) == "");
+      fs::remove_all(run);
+    }
   }
   CHECK(lacks(start({"--train.memory_budget=300KiB"}), "train.memory_budget") == "");
   CHECK_FALSE(fs::exists(run));
