@@ -19,10 +19,7 @@ void print_graph(const Config& config) {
   const auto print = [](const char* pass, const Graph& graph) {
     std::cout << "# after " << pass << "\n" << to_string(graph) << "\n";
   };
-  const auto device = open_device_or_cpu(config.device);
-  const DeviceKind kind = device->kind();
-  const size_t memory = memory_limit(config, device->total_memory());
-  build_training_graph(config, {compute_type(config.device, kind), kind, memory}, print);
+  build_training_graph(config, target_on(config, *open_device_or_cpu(config.device)), print);
 }
 
 void train(const Config& config) {

@@ -113,11 +113,9 @@ void bench(Config config, int steps) {
   config.device.kind = Config::DeviceKind::cpu;  // nodes are timed by the host's clock
   const auto device = open_device(config.device);
   Storage storage(*device);
-  const DType dtype = compute_type(config.device, device->kind());
-  const size_t memory = memory_limit(config, device->total_memory());
+  const Target target = target_on(config, *device);
   const int64_t recurrence = trained_recurrence(config.model);
-  TrainingStep step({{recurrence, build_training_graph(config, {dtype, device->kind(), memory}).graph}},
-                    config.optim, storage);
+  TrainingStep step({{recurrence, build_training_graph(config, target).graph}}, config.optim, storage);
   initialise_parameters(config.model, 1, storage);
   const Batch batch = make_up_batch(config);
   Executable& executable = step.executable(recurrence);
@@ -160,7 +158,7 @@ void bench(Config config, int steps) {
       "its products alone    {:8.1f} ms   {:.0f} tokens/s, {:.0f} GFLOP/s\n"
       "time inside oneDNN    {:8.1f}% of the step\n"
       "the step runs at      {:8.1f}% of its products' speed\n",
-      name_of(dtype), in_words(*device, config.device), int64_t(tokens), steps, step_time * 1e3,
+      name_of(target.dtype), in_words(*device, config.device), int64_t(tokens), steps, step_time * 1e3,
       tokens / step_time, products_time * 1e3, tokens / products_time,
       double(micro_steps) * all.flops() / products_time / 1e9, 100 * matmul_s / step_time,
       100 * products_time / step_time);

@@ -32,7 +32,7 @@ std::string words(StoredDType dtype, const std::vector<int64_t>& shape) {
 std::map<std::string, std::map<std::string, std::vector<int64_t>>> tensors_of(const std::string& config) {
   Config c = parse_config(config, "its config");
   c.train.recompute = Config::Recompute::none;
-  const Target target{DType::f32, DeviceKind::cpu, std::numeric_limits<size_t>::max()};
+  const Target target{DType::f32, DeviceKind::cpu, std::numeric_limits<size_t>::max(), &kCpuRates};
   std::map<std::string, std::map<std::string, std::vector<int64_t>>> tensors;
   for (const Value& v : build_training_graph(c, target).graph.values) {
     if (v.role != Role::parameter && v.role != Role::moment) continue;

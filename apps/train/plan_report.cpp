@@ -112,8 +112,7 @@ struct Place {
   std::string memory;
 };
 
-Place place_on(const Config& config, Target target, size_t device_memory, const std::string& device) {
-  target.memory = memory_limit(config, device_memory);
+Place place_of(const Config& config, const Target& target, size_t device_memory, const std::string& device) {
   return {target, config.train.memory_budget > 0
                       ? "train.memory_budget"
                       : fmt::format("nine tenths of {}'s {}", device, format_bytes(double(device_memory)))};
@@ -192,18 +191,15 @@ std::string micro_batch_rows(const Config& config, const std::vector<MicroBatch>
 
 std::string plan_report(const Config& config, const Device& device) {
   const bool gpu = device.kind() == DeviceKind::cuda;
-  Place place =
-      place_on(config, {.dtype = compute_type(config.device, device.kind()), .device = device.kind()},
-               device.total_memory(), gpu ? device.name() : "this machine");
+  Place place = place_of(config, target_on(config, device), device.total_memory(),
+                         gpu ? device.name() : "this machine");
   if (config.device.kind == Config::DeviceKind::cuda && !gpu) place.memory += "; for a GPU's: --gpu CARD";
   return report(config, place, plan(config, place.target));
 }
 
 std::string plan_report(const Config& config, const Card& card) {
-  const bool f32 = config.device.dtype == Config::Precision::f32;
-  const Place place = place_on(
-      config, {.dtype = f32 ? DType::f32 : DType::bf16, .device = DeviceKind::cuda, .rates = &card.rates},
-      size_t(card.memory), std::string("one ") + card.product);
+  const Place place =
+      place_of(config, target_on(config, card), size_t(card.memory), std::string("one ") + card.product);
   const Planned planned = plan(config, place.target);
   const std::vector<MicroBatch> tried = try_micro_batches(config, place.target);
   const std::string s = report(config, place, planned) + micro_batch_rows(config, tried);

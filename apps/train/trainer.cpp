@@ -63,8 +63,7 @@ Trainer::Trainer(const Config& config, Terminal terminal, MeasurePeak measure_pe
       device_(open_device(config.device)),
       storage_(*device_),
       measure_peak_(std::move(measure_peak)) {
-  const DType dtype = compute_type(config.device, device_->kind());
-  const Target target{dtype, device_->kind(), memory_limit(config, device_->total_memory())};
+  const Target target = target_on(config, *device_);
   Graph graph = build_training_graph(config, target).graph;
   const size_t persistent = checked_to_fit(config, graph, target);
   // Made only to be refused here, before anything is allocated, when the data does not suffice or there is no
@@ -78,11 +77,11 @@ Trainer::Trainer(const Config& config, Terminal terminal, MeasurePeak measure_pe
       }));
   std::vector<std::string> lines;
   const auto say = [&](const std::string& line) { lines.push_back(line); };
-  const auto checkpoint = checkpoint_to_go_on_from(config, data_, dtype, say);
+  const auto checkpoint = checkpoint_to_go_on_from(config, data_, target.dtype, say);
   flops_a_step_ = model_flops(graph) * double(config.train.batch_size / config.train.micro_batch);
   step_ = std::make_unique<TrainingStep>(
       std::map<int64_t, Graph>{{trained_recurrence(config.model), std::move(graph)}}, config.optim, storage_);
-  evaluator_ = std::make_unique<Evaluator>(config, data_.validation, dtype, storage_);
+  evaluator_ = std::make_unique<Evaluator>(config, data_.validation, target.dtype, storage_);
   memory_bytes_ = persistent + storage_.arena_bytes();
   if (checkpoint) {
     resume(*checkpoint, say);
@@ -91,7 +90,7 @@ Trainer::Trainer(const Config& config, Terminal terminal, MeasurePeak measure_pe
     say("a new run in " + config.run_dir);
   }
   state_.config = print_config(config);
-  state_.dtype = name_of(dtype);
+  state_.dtype = name_of(target.dtype);
   state_.data = data_.identities;
   loader_ = std::make_unique<Loader>(data_.train, loader_options(config, state_.samples));
   if (data_.tokenizer) keep_tokenizer(config);
@@ -102,7 +101,7 @@ Trainer::Trainer(const Config& config, Terminal terminal, MeasurePeak measure_pe
   claim_->begin();
   set_broken_aside(config.run_dir, state_.step, say);
   log_->message(fmt::format("{} parameters, {} on {}, {} tokens a step, {} of memory",
-                            format_count(double(parameter_count(config.model))), name_of(dtype),
+                            format_count(double(parameter_count(config.model))), name_of(target.dtype),
                             in_words(*device_, config.device), format_count(double(tokens_per_step())),
                             format_bytes(double(memory_bytes_))));
   for (const std::string& line : lines) log_->message(line);

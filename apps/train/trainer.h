@@ -61,7 +61,7 @@ class Trainer {
   std::unique_ptr<RunLog> log_;
   TrainState state_;
   size_t memory_bytes_ = 0;  // of the device, that the run holds
-  int64_t saved_step_ = 0;  // of the last checkpoint; 0: none
+  int64_t saved_step_ = 0;   // of the last checkpoint; 0: none
   StepTime step_time_;
   MeasurePeak measure_peak_;
   double peak_flops_ = 0;    // a second, that the device was seen to reach

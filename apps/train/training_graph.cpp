@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "apps/device.h"
 #include "engine/core/align.h"
 #include "engine/ops/op.h"
 #include "engine/passes/differentiate.h"
@@ -13,6 +14,16 @@
 #include "optim/optimizer.h"
 
 namespace genesis {
+
+Target target_on(const Config& config, const Device& device) {
+  return {compute_type(config.device, device.kind()), device.kind(),
+          memory_limit(config, device.total_memory()), &rates_of(device.kind(), device.name())};
+}
+
+Target target_on(const Config& config, const Card& card) {
+  return {compute_type(config.device, DeviceKind::cuda), DeviceKind::cuda,
+          memory_limit(config, size_t(card.memory)), &card.rates};
+}
 
 double model_flops(const Graph& graph) {
   double flops = 0;
@@ -109,8 +120,9 @@ TrainingGraph build_training_graph(const Config& config, const Target& target, c
   check(!automatic || persistent < target.memory,
         "parameters, gradients and optimizer need " + format_bytes(double(persistent)) + ", but there are " +
             format_bytes(double(target.memory)) + ": raise train.memory_budget or make the model smaller");
-  t.recompute = recompute(t.graph, policy_of(config.train.recompute), target.device,
-                          automatic ? target.memory - persistent : 0, *target.rates);
+  require(target.rates != nullptr, "a target has its device's rates");
+  t.recompute = recompute(t.graph, policy_of(config.train.recompute), target.device, *target.rates,
+                          automatic ? target.memory - persistent : 0);
   passed("recompute", t.graph);
   return t;
 }

@@ -19,8 +19,12 @@ struct Target {
   DType dtype = DType::bf16;
   DeviceKind device = DeviceKind::cpu;
   size_t memory = 0;  // bytes that may be used in all; memory_limit of the device's
-  const Rates* rates = &kCpuRates;
+  const Rates* rates =
+      nullptr;  // the device's, by which the automatic choice of what to recompute is ordered
 };
+
+Target target_on(const Config& config, const Device& device);
+Target target_on(const Config& config, const Card& card);
 
 // Called after each pass with its name and the graph so far.
 using AfterPass = std::function<void(const char* pass, const Graph& graph)>;

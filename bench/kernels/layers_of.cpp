@@ -16,7 +16,8 @@ namespace {
 
 // Of the graph's first execution, in one micro-step without recomputation.
 double graph_flops(const Config& config) {
-  const Target target{DType::bf16, DeviceKind::cuda, std::numeric_limits<size_t>::max()};
+  // Any card's rates will do: nothing is recomputed by them.
+  const Target target{DType::bf16, DeviceKind::cuda, std::numeric_limits<size_t>::max(), &cards()[0].rates};
   const Graph graph = build_training_graph(config, target).graph;
   double flops = 0;
   for (const Node& node : graph.nodes) {

@@ -9,13 +9,6 @@
 #include "apps/train/training_graph.h"
 
 namespace genesis::bench {
-namespace {
-
-Target target_on(const Config& config, const Card& card) {
-  return {DType::bf16, DeviceKind::cuda, memory_limit(config, size_t(card.memory)), &card.rates};
-}
-
-}  // namespace
 
 std::string roofline(const Config& config, const Card& card) {
   const Target target = target_on(config, card);

@@ -322,8 +322,8 @@ ValueSet keep_for_budget(const Forward& forward, const ValueSet& all, DeviceKind
 
 }  // namespace
 
-RecomputePlan recompute(Graph& graph, RecomputePolicy policy, DeviceKind device, size_t budget,
-                        const Rates& rates) {
+RecomputePlan recompute(Graph& graph, RecomputePolicy policy, DeviceKind device, const Rates& rates,
+                        size_t budget) {
   const Forward forward(graph);
   const ValueSet all(forward.saved.begin(), forward.saved.end());
   ValueSet kept = all;

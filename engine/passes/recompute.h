@@ -24,9 +24,9 @@ struct RecomputePlan {
 //   none       everything is kept
 //   block      inside the executions of layers only their inputs are kept
 //   automatic  as much is kept as lets the arena of activations fit in `budget` bytes of the device: what costs the
-//              least time a byte is given up first, by the model of time (engine/time) at these rates.
+//              least time a byte is given up first, by the model of time (engine/time) at the device's rates.
 //              Throws Error if even the smallest plan does not fit.
-RecomputePlan recompute(Graph& graph, RecomputePolicy policy, DeviceKind device, size_t budget = 0,
-                        const Rates& rates = kCpuRates);
+RecomputePlan recompute(Graph& graph, RecomputePolicy policy, DeviceKind device, const Rates& rates,
+                        size_t budget = 0);
 
 }  // namespace genesis

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <iterator>
+#include <sstream>
+#include <vector>
 
 #include "kernels/common/error.h"
 
@@ -72,6 +75,18 @@ std::string plain(const std::string& name) {
   return s;
 }
 
+// Whether a word of a device's name, or two, are a card's: "H200", "A100-SXM4-80GB" to its first -, "RTX" "4090". More
+// letters or digits are another card: "RTX A1000".
+bool names(const std::vector<std::string>& words, const Card& card) {
+  std::string before;
+  for (const std::string& all : words) {
+    const std::string word = plain(all.substr(0, all.find('-')));
+    if (word == card.name || before + word == card.name) return true;
+    before = word;
+  }
+  return false;
+}
+
 }  // namespace
 
 // About what two cores of a Zen 4 reach in large bf16 products and large copies. Only the ratios matter: they order
@@ -90,6 +105,15 @@ const Card& card_named(const std::string& name) {
     return *std::find_if(kCards.begin(), kCards.end(), of_architecture);
   }
   throw Error(fmt::format("'{}' does not name a card; there are {}", name, names_of_cards()));
+}
+
+const Rates& rates_of(DeviceKind kind, const std::string& name) {
+  if (kind == DeviceKind::cpu) return kCpuRates;
+  std::istringstream text(name);
+  const std::vector<std::string> words{std::istream_iterator<std::string>(text), {}};
+  const auto named = [&](const Card& c) { return names(words, c); };
+  const auto found = std::find_if(kCards.begin(), kCards.end(), named);
+  return (found == kCards.end() ? kCards.front() : *found).rates;
 }
 
 std::string names_of_cards() {

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 
+#include "engine/device/device.h"
 #include "engine/ops/cost.h"
 
 namespace genesis {
@@ -29,6 +30,9 @@ std::span<const Card> cards();
 // Throws Error listing the cards for another name.
 const Card& card_named(const std::string& name);
 std::string names_of_cards();  // "rtx4090, rtx5090, ...", for people
+
+// A device's rates by its name, as in "NVIDIA GeForce RTX 4090"; the first card's for a GPU that is not listed.
+const Rates& rates_of(DeviceKind kind, const std::string& name);
 
 // Rates of a CPU, by which recomputation is ordered there: no more than its ratio of operations to bytes
 // hangs on them, and no time is told for a CPU.

@@ -19,7 +19,8 @@ TEST_CASE("every step's MFU is its share of the device's peak, whatever is compu
     CHECK(out.find(" - ") == std::string::npos);
 
     config.train.recompute = Config::Recompute::none;
-    const TrainingGraph plain = build_training_graph(config, {DType::f32, DeviceKind::cpu, size_t(1) << 40});
+    const TrainingGraph plain =
+        build_training_graph(config, {DType::f32, DeviceKind::cpu, size_t(1) << 40, &kCpuRates});
     const double a_token =
         model_flops(plain.graph) / double(config.train.micro_batch * config.data.sequence_length);
     std::istringstream lines(read_text_file(config.run_dir + "/metrics.jsonl"));

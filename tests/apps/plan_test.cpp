@@ -27,7 +27,8 @@ TEST_CASE("a plan tells what Muon saves of the moments, and what it costs") {
     INFO(name_of(kind));
     config.optim.kind = kind;
     const bool muon = kind == Config::OptimKind::muon;
-    const Graph graph = build_training_graph(config, {DType::bf16, DeviceKind::cpu, size_t(1) << 40}).graph;
+    const Graph graph =
+        build_training_graph(config, {DType::bf16, DeviceKind::cpu, size_t(1) << 40, &kCpuRates}).graph;
     const auto moments = double(bytes_of(graph, Role::moment));
     CHECK(moments == 8. * double(parameter_count(config.model)) - (muon ? 4 * elements : 0));
 

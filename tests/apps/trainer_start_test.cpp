@@ -215,7 +215,7 @@ TEST_CASE("a plan that does not fit is refused before anything is allocated, wha
   // To the byte: of all that is planned, of which training is the most here.
   const Config config = tiny.config("run", {"--device.dtype=f32", "--train.recompute=" + recompute});
   const auto planned = [&](size_t memory) {
-    const Graph graph = build_training_graph(config, {DType::f32, DeviceKind::cpu, memory}).graph;
+    const Graph graph = build_training_graph(config, {DType::f32, DeviceKind::cpu, memory, &kCpuRates}).graph;
     const MemoryPlan plan = plan_memory(graph, DeviceKind::cpu);
     size_t bytes = persistent_bytes(graph) + plan.bytes;
     for (const auto& v : validation_graphs(config, DType::f32)) {

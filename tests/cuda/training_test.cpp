@@ -105,6 +105,38 @@ TEST_CASE("CUDA training: recompute changes the plan and not a bit of the result
   CHECK(all[0] == all[2]);
 }
 
+TEST_CASE("CUDA training: what to recompute is chosen by a GPU's rates, not by the CPU's") {
+  standin::reset();
+  Config config;
+  config.model = model_of(false);
+  config.data.sequence_length = kT;
+  config.train.micro_batch = config.train.batch_size = kB;
+  const auto planned = [&](Target target, Config::Recompute recompute, size_t arena) {
+    config.train.recompute = Config::Recompute::none;
+    target.memory = persistent_bytes(build_training_graph(config, target).graph) + arena;
+    config.train.recompute = recompute;
+    return build_training_graph(config, target).graph;
+  };
+  const Target here = target_on(config, *make_cuda_device());
+  CHECK(here.device == DeviceKind::cuda);
+  CHECK(here.dtype == DType::bf16);
+  Target by_cpu = here;
+  by_cpu.rates = &kCpuRates;
+  const auto arena = [&](Config::Recompute recompute) {
+    return plan_memory(planned(here, recompute, 0), DeviceKind::cuda).bytes;
+  };
+  const size_t most = arena(Config::Recompute::none), least = arena(Config::Recompute::block);
+  int differ = 0;
+  for (size_t i = 0; i <= 10; ++i) {
+    const auto text = [&](const Target& target) {
+      return to_string(planned(target, Config::Recompute::automatic, least + (most - least) * i / 10));
+    };
+    CHECK(text(here) == text(target_on(config, cards()[0])));
+    differ += text(here) != text(by_cpu);
+  }
+  CHECK(differ > 0);
+}
+
 TEST_CASE("CUDA training: the device gives what the plan says, to the byte, and nothing during a step") {
   for (const bool recurrent : {false, true}) {
     standin::reset();

@@ -15,6 +15,6 @@ TEST_CASE("golden: a layer, run twice, after each pass") {
   CHECK(golden_mismatch("engine/golden/2_differentiate", to_string(g.graph)) == "");
   append_adamw(g);
   CHECK(golden_mismatch("engine/golden/3_optimizer", to_string(g.graph)) == "");
-  recompute(g.graph, RecomputePolicy::block, DeviceKind::cpu);
+  recompute(g.graph, RecomputePolicy::block, DeviceKind::cpu, kCpuRates);
   CHECK(golden_mismatch("engine/golden/4_recompute_block", to_string(g.graph)) == "");
 }

@@ -42,7 +42,7 @@ struct Outcome {
 
 Outcome run(RecomputePolicy policy, size_t budget = 0) {
   Outcome o{trained_graph(), {}, 0};
-  o.plan = recompute(o.graph, policy, DeviceKind::cpu, budget);
+  o.plan = recompute(o.graph, policy, DeviceKind::cpu, kCpuRates, budget);
   const MemoryPlan memory = plan_memory(o.graph, DeviceKind::cpu);
   check_memory_plan(o.graph, memory);
   o.arena = memory.bytes;
@@ -146,7 +146,7 @@ TEST_CASE("recompute: a value that something else needs first is replayed, not w
   copy.out = {
       graph.add_value({"twice", graph.value(copy.in[0]).shape, DType::bf16, Role::activation, kNone})};
   graph.nodes.insert(product, copy);
-  recompute(graph, RecomputePolicy::block, DeviceKind::cpu);
+  recompute(graph, RecomputePolicy::block, DeviceKind::cpu, kCpuRates);
   for (const Node& n : graph.nodes) {
     if (n.op != &ops::kSwiGluBackward) continue;
     CHECK((n.out[1] == kNone) == (n.execution == 1));
@@ -213,8 +213,8 @@ TEST_CASE("recompute: auto fits its budget, and gives up no more than it must") 
 TEST_CASE("recompute: a budget below the least says how much is needed") {
   const Outcome block = run(RecomputePolicy::block);
   Graph graph = trained_graph();
-  const std::string message =
-      message_of([&] { recompute(graph, RecomputePolicy::automatic, DeviceKind::cpu, size_t(1) << 10); });
+  const std::string message = message_of(
+      [&] { recompute(graph, RecomputePolicy::automatic, DeviceKind::cpu, kCpuRates, size_t(1) << 10); });
   CHECK(lacks(message, "train.memory_budget leaves 0.0 MiB for activations") == "");
   char least[64];
   std::snprintf(least, sizeof least, "they need %.1f MiB", double(block.arena) / (1 << 20));

@@ -84,6 +84,22 @@ TEST_CASE("time: cards are found by what people call them") {
   }
 }
 
+TEST_CASE("time: a device has the rates of the card that its name names, and no other's") {
+  const auto of = [](const std::string& name) { return &rates_of(DeviceKind::cuda, name); };
+  const auto card = [](const char* name) { return &card_named(name).rates; };
+  CHECK(of("NVIDIA GeForce RTX 4090") == card("rtx4090"));
+  CHECK(of("NVIDIA GeForce RTX 5090") == card("rtx5090"));
+  CHECK(of("NVIDIA A100-SXM4-80GB") == card("a100"));
+  CHECK(of("NVIDIA A100 80GB PCIe") == card("a100"));
+  CHECK(of("NVIDIA H100 80GB HBM3") == card("h100"));
+  CHECK(of("NVIDIA H200") == card("h200"));
+  CHECK(of("NVIDIA B200") == card("b200"));
+  for (const char* other : {"NVIDIA RTX A1000", "NVIDIA H1000", "stand-in", ""}) {
+    CHECK(of(other) == &cards()[0].rates);
+  }
+  CHECK(&rates_of(DeviceKind::cpu, "the CPU") == &kCpuRates);
+}
+
 // Beyond what the backward kernels give again anyway, either attention or a product is replayed: what the rates
 // make the cheaper.
 TEST_CASE("time: what is given up first hangs on the rates") {
@@ -91,11 +107,11 @@ TEST_CASE("time: what is given up first hangs on the rates") {
     SmallGraph g(4, 64);
     differentiate(g.graph);
     Graph none = g.graph, block = g.graph;
-    recompute(none, RecomputePolicy::none, DeviceKind::cpu);
-    recompute(block, RecomputePolicy::block, DeviceKind::cpu);
+    recompute(none, RecomputePolicy::none, DeviceKind::cpu, rates);
+    recompute(block, RecomputePolicy::block, DeviceKind::cpu, rates);
     const size_t most = plan_memory(none, DeviceKind::cpu).bytes,
                  least = plan_memory(block, DeviceKind::cpu).bytes;
-    recompute(g.graph, RecomputePolicy::automatic, DeviceKind::cpu, most - (most - least) * 2 / 5, rates);
+    recompute(g.graph, RecomputePolicy::automatic, DeviceKind::cpu, rates, most - (most - least) * 2 / 5);
     std::pair<bool, bool> found;  // attention, a product
     for (const Node& n : g.graph.nodes) {
       if (!n.recompute) continue;

@@ -35,7 +35,7 @@ Planned plan(const std::string& config, RecomputePolicy policy, size_t budget = 
   std::vector<Trained> trained;
   for (const Parameter& parameter : parameters(c.model)) trained.push_back({parameter.name, parameter.decay});
   append_optimizer(p.graph, p.graph.at(kLossAndCount), 1, *make_optimizer({}), trained);
-  p.recomputed = recompute(p.graph, policy, device, budget);
+  p.recomputed = recompute(p.graph, policy, device, kCpuRates, budget);
   p.memory = plan_memory(p.graph, device);
   check_memory_plan(p.graph, p.memory);
   return p;

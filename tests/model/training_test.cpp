@@ -228,7 +228,7 @@ TEST_CASE(
   std::map<int64_t, Graph> graphs;
   for (const int64_t K : {1, 3}) {
     config.model.recurrence.steps = K;
-    graphs[K] = build_training_graph(config, {.dtype = DType::f32}).graph;
+    graphs[K] = build_training_graph(config, {.dtype = DType::f32, .rates = &kCpuRates}).graph;
   }
   const std::unique_ptr<Device> device = make_cpu_device();
   Storage storage(*device);

@@ -39,7 +39,9 @@ class Trainee {
     config.train.micro_batch = shape.B;
     config.optim = options.optim;
     config.train.recompute = Config::Recompute::none;
-    Target target{.dtype = options.dtype, .device = device_->kind()};
+    Target target{.dtype = options.dtype,
+                  .device = device_->kind(),
+                  .rates = &rates_of(device_->kind(), device_->name())};
     target.memory = persistent_bytes(build_training_graph(config, target).graph) + options.budget;
     config.train.recompute = options.recompute;
     TrainingGraph training = build_training_graph(config, target);
