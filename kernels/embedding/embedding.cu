@@ -190,6 +190,7 @@ __global__ void __launch_bounds__(kThreads, 4) embedding_backward_kernel(Batch<T
       if (at == kWarpSize) {
         at = 0;
         window += kWarpSize;
+        more = window < b.count;  // what is past the end looks like the rows of a token that there is none of
         keys = b.key(window + simt::lane());
       }
     }
