@@ -41,7 +41,7 @@ class RunTensors {
   };
 
   void add(std::vector<NamedTensor>& tensors, const std::string& name, const Storage::Array& array) {
-    void* data = array.buffer.data();
+    void* data = array.data;
     if (!in_place_) {
       copies_.push_back({array.value.name, std::vector<char>(array.value.bytes())});
       data = copies_.back().bytes.data();  // which stays where it is when copies_ grows

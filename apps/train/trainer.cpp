@@ -131,6 +131,7 @@ void Trainer::run(const std::function<bool()>& stop) {
   validate(left_out(), stop);
   bool stopped = stop();
   if (state_.step < steps && !stopped) {
+    save_if_fails([&] { step_->prepare(); });
     peak_flops_ = measure_peak_(*device_, compute_type(config_.device, device_->kind()));
     say(fmt::format("MFU is of the {:.0f} GFLOP/s that a large product reaches here now", peak_flops_ / 1e9));
   }

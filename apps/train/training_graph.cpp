@@ -41,7 +41,7 @@ size_t bytes_of(const Graph& graph, Role role) {
 
 size_t persistent_bytes(const Graph& graph) {
   size_t bytes = 0;
-  for (const Value& v : graph.values) bytes += v.role == Role::activation ? 0 : v.bytes();
+  for (const Value& v : graph.values) bytes += v.role == Role::activation ? 0 : aligned(v.bytes());
   for (const Node& node : graph.nodes) bytes += aligned(constants_of(graph, node));
   return bytes;
 }

@@ -22,6 +22,10 @@ TrainingStep::TrainingStep(std::map<int64_t, Graph> graphs, const Config::Optim&
   for (auto& [recurrence, graph] : graphs) executables_.try_emplace(recurrence, std::move(graph), storage);
 }
 
+void TrainingStep::prepare() {
+  for (auto& [recurrence, executable] : executables_) executable.prepare();
+}
+
 // All graphs begin and update alike: they have the same parameters.
 void TrainingStep::begin() { executables_.begin()->second.run(Phase::begin); }
 

@@ -28,6 +28,9 @@ class TrainingStep {
   // Graphs by their K, of build_training_graph: one model, one batch shape, one optimizer.
   TrainingStep(std::map<int64_t, Graph> graphs, const Config::Optim& optim, Storage& storage);
 
+  // Makes all that can be decided before a step ready, as the first one does otherwise.
+  void prepare();
+
   // Zeroes gradients and sums.
   void begin();
 

@@ -10,9 +10,7 @@ Executable::Executable(Graph graph, Storage& storage)
     : graph_(std::move(graph)), storage_(storage), memory_(plan_memory(graph_, storage.device().kind())) {
   verify(graph_);
   check_memory_plan(graph_, memory_);
-  for (const Value& v : graph_.values) {
-    if (v.role != Role::activation) storage_.bind(v);
-  }
+  storage_.bind(graph_.values);
   storage_.reserve_arena(memory_.bytes);
   if (memory_.constant_bytes > 0) constants_ = DeviceBuffer(storage_.device(), memory_.constant_bytes);
 }
@@ -26,7 +24,7 @@ Prepare Executable::prepare_of(const Node& node) const {
 void* Executable::address(ValueId id) const {
   if (id == kNone) return nullptr;
   const Value& v = graph_.value(id);
-  if (v.role != Role::activation) return storage_.bind(v);
+  if (v.role != Role::activation) return storage_.find(v.name)->data;
   return static_cast<char*>(storage_.arena()) + memory_.values[size_t(graph_.storage_of(id))].offset;
 }
 
@@ -45,6 +43,7 @@ auto for_node(const Graph& graph, const Node& node, const Body& body) {
 }  // namespace
 
 void Executable::prepare() {
+  if (arena_ != nullptr && arena_ == storage_.arena()) return;
   for (PhaseSteps& phase : phases_) phase = {};
   arena_ = storage_.arena();
   const auto addresses = [&](const std::vector<ValueId>& ids) {
@@ -67,12 +66,12 @@ void Executable::prepare() {
                           .workspace = workspace,
                           .constants = static_cast<char*>(constants_.data()) + memory_.constants[i]};
     const Run run = for_node(graph_, node, [&] { return prepare_of(node)(bound); });
-    phases_[size_t(node.phase)].steps.push_back({run, NodeId(i), node.lane});
+    phases_[size_t(node.phase)].steps.push_back({run, NodeId(i)});
   }
 }
 
 void Executable::run(Phase phase) {
-  if (arena_ == nullptr || arena_ != storage_.arena()) prepare();
+  prepare();
   Device& device = storage_.device();
   PhaseSteps& now = phases_[size_t(phase)];
   device.begin_work(name_of(phase));

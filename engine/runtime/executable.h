@@ -23,6 +23,10 @@ class Executable {
   // and its values, when the device refuses one; what fails later on a GPU, it says where the host waits for it.
   void run(Phase phase);
 
+  // Prepares every node for the arena as it is now, unless that is done. A run sees to it itself; before, an op's
+  // refusal shows earlier, and the first run takes no longer than others.
+  void prepare();
+
   const Graph& graph() const { return graph_; }
   const MemoryPlan& memory() const { return memory_; }
 
@@ -34,13 +38,11 @@ class Executable {
   struct Step {
     Run run;
     NodeId node;
-    Lane lane;
   };
 
   Prepare prepare_of(const Node& node) const;
   void run_steps(const std::vector<Step>& steps);
   std::unique_ptr<DeviceGraph> record(const std::vector<Step>& steps);
-  void prepare();
   void* address(ValueId id) const;
 
   Graph graph_;

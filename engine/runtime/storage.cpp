@@ -2,20 +2,31 @@
 
 #include <fmt/format.h>
 
+#include "engine/core/align.h"
 #include "kernels/common/error.h"
 
 namespace genesis {
 
-void* Storage::bind(const Value& value) {
-  auto it = arrays_.find(value.name);
-  if (it == arrays_.end()) {
-    it = arrays_.emplace(value.name, Array{value, DeviceBuffer(device_, value.bytes())}).first;
+void Storage::bind(std::span<const Value> values) {
+  std::vector<const Value*> fresh;
+  size_t bytes = 0;
+  for (const Value& v : values) {
+    if (v.role == Role::activation) continue;
+    const Array* have = find(v.name);
+    check(!have || (have->value.shape == v.shape && have->value.dtype == v.dtype),
+          fmt::format("'{}' is {}{} in one graph and {}{} in another", v.name,
+                      have ? name_of(have->value.dtype) : "", have ? have->value.shape.to_string() : "",
+                      name_of(v.dtype), v.shape.to_string()));
+    if (have) continue;
+    fresh.push_back(&v);
+    bytes += aligned(v.bytes());
   }
-  const Value& have = it->second.value;
-  check(have.shape == value.shape && have.dtype == value.dtype,
-        fmt::format("'{}' is {}{} in one graph and {}{} in another", value.name, name_of(have.dtype),
-                    have.shape.to_string(), name_of(value.dtype), value.shape.to_string()));
-  return it->second.buffer.data();
+  if (fresh.empty()) return;
+  char* next = static_cast<char*>(blocks_.emplace_back(device_, bytes).data());
+  for (const Value* v : fresh) {
+    arrays_.emplace(v->name, Array{*v, next});
+    next += aligned(v->bytes());
+  }
 }
 
 const Storage::Array* Storage::find(std::string_view name) const {
@@ -37,13 +48,13 @@ void check_size(const Storage::Array* array, std::string_view name, size_t bytes
 void Storage::write(std::string_view name, const void* host, size_t bytes) {
   const Array* array = find(name);
   check_size(array, name, bytes);
-  device_.copy_in(array->buffer.data(), host, bytes);
+  device_.copy_in(array->data, host, bytes);
 }
 
 void Storage::read(std::string_view name, void* host, size_t bytes) const {
   const Array* array = find(name);
   check_size(array, name, bytes);
-  device_.copy_out(host, array->buffer.data(), bytes);
+  device_.copy_out(host, array->data, bytes);
 }
 
 std::vector<const Storage::Array*> Storage::with_role(Role role) const {
@@ -56,7 +67,7 @@ std::vector<const Storage::Array*> Storage::with_role(Role role) const {
 
 size_t Storage::bytes() const {
   size_t sum = arena_.bytes();
-  for (const auto& [name, array] : arrays_) sum += array.buffer.bytes();
+  for (const DeviceBuffer& block : blocks_) sum += block.bytes();
   return sum;
 }
 

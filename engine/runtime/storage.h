@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,9 +21,9 @@ class Storage {
 
   Device& device() const { return device_; }
 
-  // The value's array, allocated and zeroed when its name is new. Throws Error if the name is there with
-  // another shape or type.
-  void* bind(const Value& value);
+  // Makes arrays, zeroed, of those of a graph's values that persist and whose names are new: one block of memory for
+  // all of them. Throws Error, and makes none, if a name is there with another shape or type.
+  void bind(std::span<const Value> values);
 
   // Throws Error if there is no such array, or `bytes` is not its size.
   void write(std::string_view name, const void* host, size_t bytes);
@@ -30,11 +31,11 @@ class Storage {
 
   struct Array {
     Value value;
-    DeviceBuffer buffer;
+    void* data;  // 256-byte aligned
   };
   const Array* find(std::string_view name) const;
   std::vector<const Array*> with_role(Role role) const;  // sorted by name
-  size_t bytes() const;                                  // of all arrays and the arena
+  size_t bytes() const;                                  // of all blocks and the arena
 
   // Memory for activations, which do not outlive a run: one arena for all graphs, since one runs at a time.
   // Growing it moves it, so graphs are prepared before the first run.
@@ -45,6 +46,7 @@ class Storage {
  private:
   Device& device_;
   std::map<std::string, Array, std::less<>> arrays_;
+  std::vector<DeviceBuffer> blocks_;  // that the arrays lie in
   DeviceBuffer arena_;
 };
 

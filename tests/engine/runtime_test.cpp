@@ -1,3 +1,4 @@
+#include "engine/core/align.h"
 #include "engine/passes/differentiate.h"
 #include "engine/runtime/executable.h"
 #include "engine/runtime/parameters.h"
@@ -13,7 +14,7 @@ namespace {
 // The CPU's memory under another name, counted.
 class CountingDevice final : public Device {
  public:
-  int held = 0;
+  int held = 0, copies_in = 0;
   size_t bytes = 0;
 
   DeviceKind kind() const override { return DeviceKind::cpu; }
@@ -27,7 +28,10 @@ class CountingDevice final : public Device {
     --held;
     cpu_->release(p);
   }
-  void copy_in(void* to, const void* from, size_t n) override { cpu_->copy_in(to, from, n); }
+  void copy_in(void* to, const void* from, size_t n) override {
+    ++copies_in;
+    cpu_->copy_in(to, from, n);
+  }
   void copy_out(void* to, const void* from, size_t n) override { cpu_->copy_out(to, from, n); }
   Stream stream() override { return {}; }
   size_t total_memory() const override { return cpu_->total_memory(); }
@@ -70,18 +74,22 @@ TEST_CASE("storage: graphs share what has one name") {
   CountingDevice device;
   {
     Storage storage(device);
+    const auto bind = [&](const std::vector<Value>& values) { storage.bind(values); };
     const Value v{"x", {2, 3}, DType::f32, Role::parameter, kNone};
-    void* p = storage.bind(v);
-    CHECK(storage.bind(v) == p);
+    bind({v, {"passing", {7}, DType::f32, Role::activation, kNone}});
+    void* p = storage.find("x")->data;
+    CHECK(storage.find("passing") == nullptr);
+    bind({v});
+    CHECK(storage.find("x")->data == p);
     CHECK(device.held == 1);
     Value other = v;
     other.shape = {3, 2};
-    CHECK(message_of([&] { storage.bind(other); }) ==
-          "'x' is f32[2, 3] in one graph and f32[3, 2] in another");
+    CHECK(message_of([&] {
+            bind({{"y", {6}, DType::f32, Role::input, kNone}, other});
+          }) == "'x' is f32[2, 3] in one graph and f32[3, 2] in another");
     other = v;
     other.dtype = DType::bf16;
-    CHECK(message_of([&] { storage.bind(other); }) ==
-          "'x' is f32[2, 3] in one graph and bf16[2, 3] in another");
+    CHECK(message_of([&] { bind({other}); }) == "'x' is f32[2, 3] in one graph and bf16[2, 3] in another");
 
     const float values[6] = {1, 2, 3, 4, 5, 6};
     storage.write("x", values, sizeof values);
@@ -91,14 +99,24 @@ TEST_CASE("storage: graphs share what has one name") {
     CHECK(message_of([&] { storage.write("x", values, 20); }) == "'x' has 24 bytes, not 20");
     CHECK(message_of([&] { storage.read("x", back, 28); }) == "'x' has 24 bytes, not 28");
     CHECK(message_of([&] { storage.write("y", values, 24); }) == "there is no array named 'y'");
-    storage.bind({"b", {5}, DType::bf16, Role::parameter, kNone});
-    storage.bind({"a", {1}, DType::i32, Role::input, kNone});
+    // One block for all that is new, each array aligned in it.
+    bind({v,
+          {"b", {5}, DType::bf16, Role::parameter, kNone},
+          {"a", {1}, DType::i32, Role::input, kNone},
+          {"c", {65}, DType::f32, Role::input, kNone}});
+    CHECK(device.held == 2);
+    const auto* b = static_cast<const char*>(storage.find("b")->data);
+    CHECK(reinterpret_cast<uintptr_t>(b) % 256 == 0);
+    CHECK(storage.find("a")->data == b + 256);
+    CHECK(storage.find("c")->data == b + 512);
+    CHECK(std::all_of(b, b + 1024, [](char c) { return c == 0; }));
+    CHECK(storage.find("x")->data == p);
     REQUIRE(storage.with_role(Role::parameter).size() == 2);
     CHECK(storage.with_role(Role::parameter)[0]->value.name == "b");  // sorted
     CHECK(storage.with_role(Role::cache).empty());
-    CHECK(storage.bytes() == 24 + 10 + 4);
+    CHECK(storage.bytes() == 256 + 1024);
     storage.reserve_arena(100);
-    CHECK(storage.bytes() == 24 + 10 + 4 + 100);
+    CHECK(storage.bytes() == 256 + 1024 + 100);
   }
   CHECK(device.held == 0);
 }
@@ -114,6 +132,28 @@ TEST_CASE("storage: the arena grows, and never holds two pieces") {
   storage.reserve_arena(2000);
   CHECK(storage.arena_bytes() == 2000);
   CHECK(device.held == 1);
+}
+
+TEST_CASE("executable: what is prepared is not prepared again until the arena moves") {
+  CountingDevice device;
+  Storage storage(device);
+  SmallGraph g;
+  differentiate(g.graph);
+  append_adamw(g);  // its tables are copied in when it is prepared
+  Executable executable(g.graph, storage);
+  CHECK(device.copies_in == 0);
+  executable.prepare();
+  const int tables = device.copies_in;
+  CHECK(tables == 2);
+  executable.prepare();
+  for (const Phase phase : {Phase::begin, Phase::micro, Phase::update}) executable.run(phase);
+  CHECK(device.copies_in == tables);
+  DeviceBuffer in_the_way(device, storage.arena_bytes());
+  void* before = storage.arena();
+  storage.reserve_arena(4 * storage.arena_bytes());
+  REQUIRE(storage.arena() != before);
+  executable.run(Phase::begin);
+  CHECK(device.copies_in == 2 * tables);
 }
 
 TEST_CASE("executable: nothing is allocated during a run") {
@@ -164,7 +204,7 @@ TEST_CASE("executable: a device is asked for what the plan says, and for nothing
   append_adamw(g);
   Executable executable(g.graph, storage);
   size_t persistent = 0;
-  for (const Value& v : g.graph.values) persistent += v.role == Role::activation ? 0 : v.bytes();
+  for (const Value& v : g.graph.values) persistent += v.role == Role::activation ? 0 : aligned(v.bytes());
   const MemoryPlan plan = plan_memory(g.graph, DeviceKind::cpu);
   REQUIRE(plan.constant_bytes > 0);
   for (const Phase phase : {Phase::begin, Phase::micro, Phase::update}) executable.run(phase);

@@ -39,7 +39,7 @@ struct Model {
 
   explicit Model(const Config::Model& config) : config(config) {
     const Graph graph = build_loss_graph(config, {1, 8, false}, DType::f32, 1);
-    for (ValueId id : graph.with_role(Role::parameter)) storage.bind(graph.value(id));
+    storage.bind(graph.values);
   }
   Model& initialise(uint64_t seed) {
     initialise_parameters(config, seed, storage);
@@ -303,7 +303,7 @@ TEST_CASE("parameters: a model that only computes has no master") {
   std::unique_ptr<Device> device = make_cpu_device();
   Storage storage(*device);
   const Graph graph = build_loss_graph(tiny_model(), {1, 8, false}, DType::bf16, 1);
-  for (ValueId id : graph.with_role(Role::parameter)) storage.bind(graph.value(id));
+  storage.bind(graph.values);
   CHECK(master_of(storage, "norm.weight") == nullptr);
   set_parameter(storage, "norm.weight", std::vector<float>(24, 1.f + 1.f / 1024));
   CHECK(get_parameter(storage, "norm.weight") == std::vector<float>(24, 1.f));
