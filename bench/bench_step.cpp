@@ -11,7 +11,9 @@
 #include "apps/main.h"
 #include "apps/train/training_graph.h"
 #include "apps/train/training_step.h"
+#include "bench/products.h"
 #include "engine/ops/matmul.h"
+#include "engine/time/graph_time.h"
 #include "kernels/common/random.h"
 #include "model/executions.h"
 #include "model/init.h"
@@ -31,44 +33,6 @@ double median(std::vector<double> v) {
   return v[v.size() / 2];
 }
 
-// The products of some nodes, prepared, on arrays of their own. Each product has its own arrays, as in the
-// step: shared ones would stay in cache.
-class Products {
- public:
-  Products(Device& device, const Graph& graph, const std::function<bool(const Node&)>& take) {
-    size_t scratch_bytes = 0;
-    for (const Node& node : graph.nodes) {
-      if (!take(node)) continue;
-      for (const MatMulShape& s : products_of(graph, node, device.kind())) {
-        flops_ += product_flops(s);
-        const auto array = [&](int64_t n, DType t) {
-          arrays_.emplace_back(device, size_t(n) * size_of(t));
-          return arrays_.back().data();
-        };
-        list_.push_back(
-            {cpu::MatMul(s), array(s.M * s.K, s.a), array(s.K * s.N, s.b), array(s.M * s.N, s.c)});
-        scratch_bytes = std::max(scratch_bytes, cpu::matmul_workspace(s));
-      }
-    }
-    scratch_ = DeviceBuffer(device, scratch_bytes);
-  }
-
-  void run() const {
-    for (const Product& p : list_) p.multiply(p.a, p.b, p.c, scratch_.data());
-  }
-  double flops() const { return flops_; }
-
- private:
-  struct Product {
-    cpu::MatMul multiply;
-    void *a, *b, *c;
-  };
-  std::vector<DeviceBuffer> arrays_;
-  DeviceBuffer scratch_;  // one product runs at a time
-  std::vector<Product> list_;
-  double flops_ = 0;
-};
-
 Batch make_up_batch(const Config& config) {
   Batch batch{config.train.micro_batch, config.data.sequence_length, {}, {}, {}};
   for (int64_t i = 0; i < batch.B * batch.T; ++i) {
@@ -82,22 +46,13 @@ Batch make_up_batch(const Config& config) {
   return batch;
 }
 
-std::string label(const Node& node, const Graph& graph) {
-  const std::string name = node.op->name;
-  if (node.op != &ops::kMatMul) return name + (node.recompute ? ", recompute" : "");
-  return name + (!node.backward                                    ? ", forward"
-                 : node.recompute                                  ? ", recompute"
-                 : graph.value(node.in[1]).role == Role::parameter ? ", input's gradient"
-                                                                   : ", weight's gradient");
-}
-
 void print_table(const Executable& executable, int steps, double tokens) {
   const Graph& graph = executable.graph();
   std::map<std::string, double> by_op;
   double total = 0;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const double seconds = executable.node_seconds()[i] / steps;
-    by_op[label(graph.nodes[i], graph)] += seconds;
+    by_op[label_of(graph, graph.nodes[i], graph.nodes[i].op->name)] += seconds;
     total += seconds;
   }
   std::vector<std::pair<std::string, double>> rows(by_op.begin(), by_op.end());

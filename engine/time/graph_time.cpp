@@ -27,16 +27,15 @@ void add(GraphTime::Row& sum, const GraphTime::Row& row) {
   sum.seconds += row.seconds;
 }
 
-// Products are told apart by what they are for.
-std::string label(const Graph& graph, const Node& node, const KernelCost& kernel) {
-  std::string name = kernel.name;
+}  // namespace
+
+std::string label_of(const Graph& graph, const Node& node, const char* kernel) {
+  std::string name = kernel;
   if (node.op == &ops::kMatMul && node.backward && !node.recompute) {
     name += graph.value(node.in[1]).role == Role::parameter ? ", input's gradient" : ", weight's gradient";
   }
   return node.recompute ? name + ", again" : name;
 }
-
-}  // namespace
 
 GraphTime time_of(const Graph& graph, double micro_steps, const Rates& rates) {
   std::map<std::string, GraphTime::Row> rows;
@@ -47,8 +46,8 @@ GraphTime time_of(const Graph& graph, double micro_steps, const Rates& rates) {
     const double calls = node.phase == Phase::micro ? micro_steps : 1;
     for (const KernelCost& kernel : cost_of(graph, node).kernels) {
       const double seconds = seconds_of(kernel, rates);
-      const GraphTime::Row all{label(graph, node, kernel), calls * kernel.launches, calls * kernel.bytes,
-                               calls * kernel.flops, calls * seconds};
+      const GraphTime::Row all{label_of(graph, node, kernel.name), calls * kernel.launches,
+                               calls * kernel.bytes, calls * kernel.flops, calls * seconds};
       GraphTime::Row& row = rows.emplace(all.kernel, GraphTime::Row{.kernel = all.kernel}).first->second;
       add(row, all);
       add(time.total, all);

@@ -31,6 +31,9 @@ struct GraphTime {
   double layer_seconds = 0;  // of an average execution of a layer, forward and backward, in one micro-step
 };
 
+// A node's kernel as tables name it: products of the backward pass by what they are for, replays as such.
+std::string label_of(const Graph& graph, const Node& node, const char* kernel);
+
 GraphTime time_of(const Graph& graph, double micro_steps, const Rates& rates);
 
 // What a step may take time for and the model leaves out, a line each.

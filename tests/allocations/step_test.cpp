@@ -3,8 +3,7 @@
 #include <cerrno>
 #include <cstddef>
 
-#include "engine/ops/op.h"
-#include "kernels/common/buffer.h"
+#include "bench/products.h"
 #include "model/init.h"
 #include "tests/support/catch.h"
 #include "tests/support/trainee.h"
@@ -72,35 +71,6 @@ int posix_memalign(void** p, size_t align, size_t n) {
 
 using namespace genesis;
 
-namespace {
-
-// The matrix products of a phase of a graph, one after the other, on arrays of their own.
-class Products {
- public:
-  Products(const Graph& graph, Phase phase) {
-    for (const Node& node : graph.nodes) {
-      if (node.phase != phase) continue;
-      for (const MatMulShape& s : products_of(graph, node, DeviceKind::cpu)) {
-        list_.push_back({cpu::MatMul(s), Buffer(s.a, s.M * s.K), Buffer(s.b, s.K * s.N),
-                         Buffer(s.c, s.M * s.N), Buffer(DType::i32, int64_t(cpu::matmul_workspace(s) / 4))});
-        for (Buffer* b : {&list_.back().a, &list_.back().b, &list_.back().c}) b->fill(0);
-      }
-    }
-  }
-  void run() const {
-    for (const Product& p : list_) p.multiply(p.a.data(), p.b.data(), p.c.data(), p.scratch.data());
-  }
-
- private:
-  struct Product {
-    cpu::MatMul multiply;
-    Buffer a, b, c, scratch;
-  };
-  std::vector<Product> list_;
-};
-
-}  // namespace
-
 TEST_CASE("allocations: the count sees what is allocated in any way") {
   CHECK(allocations_of([] {}).count == 0);
   const Allocations found = allocations_of([] {
@@ -131,8 +101,11 @@ TEST_CASE("allocations: a step on the CPU allocates nothing but what oneDNN does
                       {.dtype = dtype, .recompute = Config::Recompute::block, .optim = optim});
       initialise_parameters(m, 1, trainee.storage());
       const TokenBatch batch = random_batch(m.vocab_size, B, T, true, 1);
-      const Products of_micro(trainee.executable().graph(), Phase::micro);
-      const Products of_update(trainee.executable().graph(), Phase::update);
+      const auto products = [&](Phase phase) {
+        return Products(trainee.storage().device(), trainee.executable().graph(),
+                        [phase](const Node& node) { return node.phase == phase; });
+      };
+      const Products of_micro = products(Phase::micro), of_update = products(Phase::update);
       const auto step = [&](int number) {
         trainee.begin();
         for (int i = 0; i < 2; ++i) trainee.micro(batch);

@@ -35,8 +35,8 @@ namespace {
 constexpr DType kType = DType::bf16;
 constexpr int64_t kRows = 64, kD = 1536;
 
-// A graph of one node, on arrays that come from nowhere.
-struct OneNode {
+// What nodes cost, on arrays that come from nowhere.
+struct CostGraph {
   Graph graph;
   Builder builder{graph};
 
@@ -86,7 +86,7 @@ TEST_CASE("cost: an embedding's bytes are those that its CUDA kernels move") {
   const EmbeddingProblem p({"", kRows, kV, kD, kV}, kType, cuda::embedding_backward_workspace(kRows, kV),
                            simt::kDeviceMemory);
   for (int64_t r = 0; r < kRows; ++r) p.tokens.as<int32_t>()[r] = int32_t(r);  // the most: all different
-  OneNode g;
+  CostGraph g;
   const ValueId tokens = g.array({kRows}, DType::i32), table = g.array({kV, kD});
   check_kernel(only(g.cost(ops::kEmbedding, {}, {tokens, table}, {"y"})), nullptr,
                [&] { cuda::embedding_forward(p.forward(), {}); });
@@ -98,7 +98,7 @@ TEST_CASE("cost: an embedding's bytes are those that its CUDA kernels move") {
 TEST_CASE("cost: a norm's bytes are those that its CUDA kernels move") {
   const RmsNormProblem p({"", kRows, kD}, kType, cuda::rmsnorm_backward_workspace(kRows, kD),
                          simt::kDeviceMemory);
-  OneNode g;
+  CostGraph g;
   const ValueId x = g.array({kRows, kD}), weight = g.array({kD}), rstd = g.array({kRows}, DType::f32);
   check_kernel(only(g.cost(ops::kRmsNorm, NormAttrs{}, {x, x, weight}, {"h", "y", "rstd"})), nullptr,
                [&] { cuda::rmsnorm_forward(p.forward(), {}); });
@@ -115,7 +115,7 @@ TEST_CASE("cost: a norm's bytes are those that its CUDA kernels move") {
 TEST_CASE("cost: the rotation's bytes are those that its CUDA kernel moves") {
   for (const auto& [H, KV] : {std::pair(12, 6), std::pair(16, 4), std::pair(16, 2)}) {
     const RopeProblem p({"", kRows, H, KV, 128}, kType, simt::kDeviceMemory);
-    OneNode g;
+    CostGraph g;
     const ValueId qkv = g.array({kRows, int64_t(H + 2 * KV) * 128}), at = g.array({kRows}, DType::i32);
     check_kernel(only(g.cost(ops::kRope, RopeAttrs{.H = H, .KV = KV, .K = 128}, {qkv, at}, {"y"})), nullptr,
                  [&, &p = p] { cuda::rope(p.rope(), {}); });
@@ -127,7 +127,7 @@ TEST_CASE("cost: the bytes of the norm of queries and keys are those that its CU
     constexpr int64_t K = 128;
     const QkNormProblem p({"", kRows, H, KV, K}, kType, cuda::qk_norm_backward_workspace(kRows, K),
                           simt::kDeviceMemory);
-    OneNode g;
+    CostGraph g;
     const ValueId qkv = g.array({kRows, (H + 2 * KV) * K}), at = g.array({kRows}, DType::i32);
     const ValueId q = g.array({K}), k = g.array({K});
     const QkNormAttrs attrs{{.H = H, .KV = KV, .K = K}};
@@ -143,7 +143,7 @@ TEST_CASE("cost: the bytes of the norm of queries and keys are those that its CU
 TEST_CASE("cost: SwiGLU's bytes are those that its CUDA kernels move") {
   constexpr int64_t kF = 4736;
   const SwiGluProblem p({"", 4, kF}, kType, simt::kDeviceMemory);
-  OneNode g;
+  CostGraph g;
   const ValueId gate_up = g.array({4, 2 * kF}), dy = g.array({4, kF});
   check_kernel(only(g.cost(ops::kSwiGlu, SwiGluAttrs{}, {gate_up}, {"y"})), nullptr,
                [&] { cuda::swiglu_forward(p.forward(), {}); });
@@ -157,7 +157,7 @@ TEST_CASE("cost: SwiGLU's bytes are those that its CUDA kernels move") {
 
 TEST_CASE("cost: the sums', zeros' and the optimizer's bytes are those that their CUDA kernels move") {
   constexpr int64_t kN = 65536;
-  OneNode g;
+  CostGraph g;
   const ElementwiseProblem e(kN, kType, simt::kDeviceMemory);
   check_kernel(only(g.cost(ops::kAdd, {}, {g.array({kN}), g.array({kN})}, {"sum"})), nullptr,
                [&] { cuda::add(e.add(), {}); });
@@ -187,7 +187,7 @@ TEST_CASE("cost: Muon's bytes are those of its products and of its CUDA kernels'
   constexpr int64_t kMatrices = 2, kSmall = 256, kLarge = 1024, kN = kSmall * kLarge;
   for (const DType t : {DType::f32, DType::bf16}) {
     INFO(name_of(t));
-    OneNode g;
+    CostGraph g;
     const Shape whole{kMatrices * kSmall, kLarge};
     const auto array = [&] { return g.array(whole, DType::f32); };
     std::vector<ValueId> changed{array(), array()};
@@ -234,7 +234,7 @@ TEST_CASE("cost: the output layer's bytes are those of its products and of the C
     INFO(name_of(t));
     const auto size = double(size_of(t));
     const CrossEntropyProblem p({"", kChunk, kV, kV}, t, t, simt::kDeviceMemory);
-    OneNode g;
+    CostGraph g;
     const ValueId x = g.array({2 * kChunk, kD}, t), weight = g.array({kV, kD}, t);
     const ValueId targets = g.array({2 * kChunk}, DType::i32);
     const Cost cost =
@@ -285,7 +285,7 @@ TEST_CASE("cost: attention's bytes and FLOPs are those that its CUDA kernels mov
     AttentionProblem p({"", 1, T, H, KV, K}, kType, simt::kDeviceMemory);
     p.take_workspaces(cuda::attention_forward_workspace(p.shape), cuda::attention_backward_workspace(p.shape),
                       simt::kDeviceMemory);
-    OneNode g;
+    CostGraph g;
     const AttentionAttrs attrs{.B = 1, .T = T, .H = H, .KV = KV, .K = K};
     const ValueId qkv = g.array({T, (H + 2 * KV) * K}), mix = g.array({T, H * K});
     const Cost forward = g.cost(ops::kAttention, attrs, {qkv, kNone}, {"out", "lse"});
