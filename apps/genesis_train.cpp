@@ -8,6 +8,7 @@
 #include "apps/train/trainer.h"
 #include "apps/train/training_graph.h"
 #include "engine/device/device.h"
+#include "engine/passes/print.h"
 #include "engine/time/rates.h"
 #include "kernels/common/error.h"
 

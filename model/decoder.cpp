@@ -2,9 +2,10 @@
 
 #include <functional>
 
-#include "engine/graph/builder.h"
+#include "engine/build/builder.h"
 #include "engine/ops/elementwise.h"
 #include "engine/ops/matmul.h"
+#include "engine/passes/verify.h"
 #include "model/executions.h"
 #include "model/parameters.h"
 

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "engine/graph/builder.h"
+#include "engine/build/builder.h"
 #include "engine/ops/optimizer.h"
 #include "kernels/adamw/adamw.h"
 #include "kernels/common/error.h"

@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-#include "engine/graph/builder.h"
+#include "engine/build/builder.h"
 #include "engine/ops/muon.h"
 #include "kernels/common/error.h"
 #include "optim/schedule.h"

@@ -1,8 +1,9 @@
 #include "optim/optimizer.h"
 
-#include "engine/graph/builder.h"
+#include "engine/build/builder.h"
 #include "engine/ops/elementwise.h"
 #include "engine/ops/optimizer.h"
+#include "engine/passes/verify.h"
 #include "kernels/common/error.h"
 #include "optim/adamw.h"
 #include "optim/muon.h"

@@ -1,5 +1,5 @@
 // The static graph: flat vectors of values and nodes, integer ids, single assignment, nodes in the order in
-// which they run. Passes are functions that change a graph; verify() holds after each.
+// which they run. Passes are functions that change a graph; verify() (engine/passes/verify.h) holds after each.
 #pragma once
 
 #include <any>
@@ -81,15 +81,5 @@ class Graph {
   // The oldest value whose storage `id` uses; itself as a rule.
   ValueId storage_of(ValueId id) const;
 };
-
-// One node a line, then the persistent values: stable text, for people and for tests.
-std::string to_string(const Graph& graph);
-std::string to_string(const Graph& graph,
-                      const Node& node);  // its op, its values and attributes, on one line
-
-// Throws Error if the graph breaks a rule: ops that the table lists, ids in range, names unique, phases in order,
-// every value assigned once and before its uses, an activation used in no phase but its own, an overwritten value
-// never used again, nothing but persistent values changed, shapes and types as the ops demand.
-void verify(const Graph& graph);
 
 }  // namespace genesis

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/ops/differentiator.h"
 #include "engine/ops/helpers.h"
-#include "engine/passes/differentiate.h"
 #include "kernels/attention/attention.h"
 #include "kernels/attention/attention_tiling.h"
 

@@ -1,7 +1,7 @@
 #include "engine/ops/embedding.h"
 
+#include "engine/ops/differentiator.h"
 #include "engine/ops/helpers.h"
-#include "engine/passes/differentiate.h"
 #include "kernels/embedding/embedding.h"
 
 namespace genesis::ops {

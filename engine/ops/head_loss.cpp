@@ -8,9 +8,9 @@
 #include <algorithm>
 
 #include "engine/core/align.h"
+#include "engine/ops/differentiator.h"
 #include "engine/ops/helpers.h"
 #include "engine/ops/product.h"
-#include "engine/passes/differentiate.h"
 #include "kernels/common/block_count.h"
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "kernels/matmul/matmul.h"

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "engine/ops/differentiator.h"
 #include "engine/ops/helpers.h"
 #include "engine/ops/product.h"
-#include "engine/passes/differentiate.h"
 #include "kernels/matmul/matmul.h"
 
 namespace genesis::ops {

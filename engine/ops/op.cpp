@@ -25,4 +25,21 @@ std::vector<MatMulShape> products_of(const Graph& graph, const Node& node, Devic
   return node.op->products ? node.op->products(graph, node, kind) : std::vector<MatMulShape>{};
 }
 
+NodeId append_node(Graph& graph, Node node, const std::vector<std::string>& out_names) {
+  const OpDef& def = *node.op;
+  const std::vector<ValueType> types = def.infer(graph, node);
+  require(types.size() == out_names.size(), "a name for every output");
+  for (size_t i = 0; i < types.size(); ++i) {
+    if (out_names[i].empty()) {
+      node.out.push_back(kNone);
+      continue;
+    }
+    Value v{out_names[i], types[i].shape, types[i].dtype, Role::activation, kNone};
+    if (def.in_place == int(i)) v.in_place_of = node.in[0];
+    node.out.push_back(graph.add_value(std::move(v)));
+  }
+  graph.nodes.push_back(std::move(node));
+  return NodeId(graph.nodes.size()) - 1;
+}
+
 }  // namespace genesis

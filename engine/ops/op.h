@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -16,7 +17,7 @@
 
 namespace genesis {
 
-class Differentiator;  // engine/passes/differentiate.h
+class Differentiator;  // engine/ops/differentiator.h
 
 // A node's attributes, which are of the struct that its op takes.
 template <class A>
@@ -115,5 +116,9 @@ std::vector<MatMulShape> products_of(const Graph& graph, const Node& node, Devic
 
 // Bytes of a node's inputs, outputs and accumulated values, each once (accumulated ones twice).
 double bytes_touched(const Graph& graph, const Node& node);
+
+// Fills in node.out with new activations of the inferred types, an empty name: the output is not wanted, and appends the
+// node.
+NodeId append_node(Graph& graph, Node node, const std::vector<std::string>& out_names);
 
 }  // namespace genesis

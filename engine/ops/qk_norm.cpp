@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "engine/ops/differentiator.h"
 #include "engine/ops/helpers.h"
-#include "engine/passes/differentiate.h"
 #include "kernels/qk_norm/qk_norm.h"
 
 namespace genesis::ops {

@@ -8,6 +8,7 @@
 
 #include "engine/ops/op.h"
 #include "engine/passes/plan_memory.h"
+#include "engine/passes/verify.h"
 #include "engine/time/graph_time.h"
 #include "kernels/common/error.h"
 

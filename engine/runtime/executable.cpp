@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include "engine/passes/print.h"
+#include "engine/passes/verify.h"
 #include "kernels/common/error.h"
 
 namespace genesis {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "engine/graph/builder.h"
+#include "engine/build/builder.h"
 #include "engine/ops/attention.h"
 #include "engine/ops/elementwise.h"
 #include "engine/ops/embedding.h"

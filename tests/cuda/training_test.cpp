@@ -2,6 +2,8 @@
 #include <cmath>
 #include <set>
 
+#include "engine/passes/plan_memory.h"
+#include "engine/passes/print.h"
 #include "model/executions.h"
 #include "tests/cuda_standin/standin.h"
 #include "tests/support/catch.h"

@@ -2,6 +2,7 @@
 #include "tests/support/golden.h"
 
 #include "engine/passes/differentiate.h"
+#include "engine/passes/print.h"
 #include "engine/passes/recompute.h"
 #include "tests/engine/small_graph.h"
 #include "tests/support/catch.h"

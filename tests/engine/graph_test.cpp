@@ -4,6 +4,7 @@
 #include "engine/ops/rmsnorm.h"
 #include "engine/ops/table.h"
 #include "engine/passes/differentiate.h"
+#include "engine/passes/verify.h"
 #include "tests/engine/small_graph.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"

@@ -10,6 +10,7 @@
 #include "engine/ops/matmul.h"
 #include "engine/ops/rmsnorm.h"
 #include "engine/passes/differentiate.h"
+#include "engine/passes/verify.h"
 #include "kernels/adamw/adamw.h"
 #include "kernels/common/parallel.h"
 #include "kernels/grad_norm/grad_norm.h"

@@ -8,6 +8,7 @@
 #include "engine/ops/swiglu.h"
 #include "engine/passes/differentiate.h"
 #include "engine/passes/plan_memory.h"
+#include "engine/passes/print.h"
 #include "tests/engine/small_graph.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"

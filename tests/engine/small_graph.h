@@ -1,7 +1,8 @@
 // One layer of a model, small enough to read: what the engine's own tests work on.
 #pragma once
 
-#include "engine/graph/builder.h"
+#include "engine/build/builder.h"
+#include "engine/passes/verify.h"
 #include "kernels/common/error.h"
 #include "optim/adamw.h"
 

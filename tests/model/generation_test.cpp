@@ -1,5 +1,5 @@
 // The generation graph with its cache gives the logits of the training graph's forward pass.
-#include "engine/graph/builder.h"
+#include "engine/build/builder.h"
 #include "engine/ops/matmul.h"
 #include "model/executions.h"
 #include "tests/support/catch.h"

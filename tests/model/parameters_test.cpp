@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "engine/graph/builder.h"
+#include "engine/build/builder.h"
 #include "model/decoder.h"
 #include "model/executions.h"
 #include "model/init.h"

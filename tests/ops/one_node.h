@@ -5,7 +5,7 @@
 #include <any>
 #include <vector>
 
-#include "engine/graph/builder.h"
+#include "engine/build/builder.h"
 #include "engine/ops/op.h"
 #include "engine/runtime/executable.h"
 #include "kernels/common/buffer.h"

@@ -62,8 +62,4 @@ class Builder {
   int execution_ = kNone;
 };
 
-// Fills in node.out with new activations of the inferred types and appends the node. Names are taken as they
-// are.
-NodeId append_node(Graph& graph, Node node, const std::vector<std::string>& out_names);
-
 }  // namespace genesis

@@ -1,30 +1,12 @@
-#include "engine/graph/builder.h"
+#include "engine/build/builder.h"
 
 #include "engine/ops/elementwise.h"
 #include "engine/ops/embedding.h"
 #include "engine/ops/matmul.h"
 #include "engine/ops/rmsnorm.h"
 #include "engine/ops/swiglu.h"
-#include "kernels/common/error.h"
 
 namespace genesis {
-
-NodeId append_node(Graph& graph, Node node, const std::vector<std::string>& out_names) {
-  const OpDef& def = *node.op;
-  const std::vector<ValueType> types = def.infer(graph, node);
-  require(types.size() == out_names.size(), "a name for every output");
-  for (size_t i = 0; i < types.size(); ++i) {
-    if (out_names[i].empty()) {
-      node.out.push_back(kNone);
-      continue;
-    }
-    Value v{out_names[i], types[i].shape, types[i].dtype, Role::activation, kNone};
-    if (def.in_place == int(i)) v.in_place_of = node.in[0];
-    node.out.push_back(graph.add_value(std::move(v)));
-  }
-  graph.nodes.push_back(std::move(node));
-  return NodeId(graph.nodes.size()) - 1;
-}
 
 ValueId Builder::persistent(const std::string& name, Shape shape, DType dtype, Role role) {
   return graph_.add_value({name, shape, dtype, role, kNone});
