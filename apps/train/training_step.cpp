@@ -1,6 +1,7 @@
 #include "apps/train/training_step.h"
 
 #include <cmath>
+#include <cstring>
 
 #include "kernels/common/error.h"
 #include "model/decoder.h"
@@ -17,7 +18,10 @@ void feed(Storage& storage, const Batch& batch) {
 }
 
 TrainingStep::TrainingStep(std::map<int64_t, Graph> graphs, const Config::Optim& optim, Storage& storage)
-    : storage_(storage), optimizer_(make_optimizer(optim)) {
+    : storage_(storage),
+      optimizer_(make_optimizer(optim)),
+      sum_(storage.device().make_queued_copy(sizeof(LossSum))),
+      norm_and_scale_(storage.device().make_queued_copy(2 * sizeof(float))) {
   require(!graphs.empty(), "a model is trained at some number of recurrent steps");
   for (auto& [recurrence, graph] : graphs) executables_.try_emplace(recurrence, std::move(graph), storage);
 }
@@ -38,14 +42,18 @@ void TrainingStep::update(double lr, int64_t number) {
   optimizer_->write_step(storage_, lr, number);
   executables_.begin()->second.run(Phase::update);
   // Here, not in result(): the next step's begin zeroes the sum.
-  storage_.read(kLossAndCount, &sum_, sizeof sum_);
-  storage_.read(kNormAndScaleValue, norm_and_scale_, sizeof norm_and_scale_);
+  sum_->begin(storage_.find(kLossAndCount)->data);
+  norm_and_scale_->begin(storage_.find(kNormAndScaleValue)->data);
 }
 
 StepResult TrainingStep::result() const {
-  return {.loss = sum_.total_loss() / sum_.total_count(),
-          .grad_norm = double(norm_and_scale_[0]),
-          .applied = std::isfinite(norm_and_scale_[1])};  // the optimizer has changed nothing otherwise
+  LossSum sum;
+  float norm_and_scale[2];
+  std::memcpy(&sum, sum_->wait(), sizeof sum);
+  std::memcpy(norm_and_scale, norm_and_scale_->wait(), sizeof norm_and_scale);
+  return {.loss = sum.total_loss() / sum.total_count(),
+          .grad_norm = double(norm_and_scale[0]),
+          .applied = std::isfinite(norm_and_scale[1])};  // the optimizer has changed nothing otherwise
 }
 
 Executable& TrainingStep::executable(int64_t recurrence) {

@@ -37,11 +37,11 @@ class TrainingStep {
   // Adds a micro-batch's gradients and losses.
   void micro(const Batch& batch, int64_t recurrence);
 
-  // Moves the parameters. `number` counts the steps applied, from 1. Waits for the device, to put aside what came of it.
+  // Moves the parameters. `number` counts the steps applied, from 1. What came of it is put aside by a queued copy.
   void update(double lr, int64_t number);
 
   // What the last update() came to. The next step's begin() and micro() may come before it; not the next update(), whose
-  // number depends on `applied`.
+  // number depends on `applied`. Waits for the update, and for nothing that was queued after it.
   StepResult result() const;
 
   Executable& executable(int64_t recurrence);
@@ -50,8 +50,7 @@ class TrainingStep {
   Storage& storage_;
   std::unique_ptr<Optimizer> optimizer_;
   std::map<int64_t, Executable> executables_;
-  LossSum sum_;
-  float norm_and_scale_[2] = {};
+  std::unique_ptr<QueuedCopy> sum_, norm_and_scale_;
 };
 
 }  // namespace genesis

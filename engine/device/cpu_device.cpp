@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <vector>
 
 #include "engine/device/device.h"
 #include "kernels/common/error.h"
@@ -13,6 +14,17 @@ namespace genesis {
 namespace {
 
 constexpr size_t kHugePage = size_t(2) << 20;
+
+// Work is done when its call returns, and so is this.
+class CopyAtOnce final : public QueuedCopy {
+ public:
+  explicit CopyAtOnce(size_t bytes) : bytes_(bytes) {}
+  void begin(const void* device) override { std::memcpy(bytes_.data(), device, bytes_.size()); }
+  const void* wait() override { return bytes_.data(); }
+
+ private:
+  std::vector<char> bytes_;
+};
 
 class CpuDevice final : public Device {
  public:
@@ -35,6 +47,9 @@ class CpuDevice final : public Device {
   void release(void* p) override { std::free(p); }
   void copy_in(void* device, const void* host, size_t bytes) override { std::memcpy(device, host, bytes); }
   void copy_out(void* host, const void* device, size_t bytes) override { std::memcpy(host, device, bytes); }
+  std::unique_ptr<QueuedCopy> make_queued_copy(size_t bytes) override {
+    return std::make_unique<CopyAtOnce>(bytes);
+  }
   Stream stream() override { return {}; }
 
   size_t total_memory() const override {

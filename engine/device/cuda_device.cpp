@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -75,6 +76,37 @@ class Ring {
   size_t next_ = 0;
 };
 
+// A copy to pinned memory, which is waited for by an event behind it.
+class PinnedCopy final : public QueuedCopy {
+ public:
+  using Check = std::function<void(cudaError_t)>;  // of a wait: throws for what failed before
+  PinnedCopy(size_t bytes, cudaStream_t stream, Check check)
+      : bytes_(bytes), stream_(stream), check_(std::move(check)) {
+    check_cuda(cudaMallocHost(&memory_, bytes), "cudaMallocHost");
+    check_cuda(cudaEventCreateWithFlags(&there_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+  }
+  ~PinnedCopy() override {
+    cudaEventSynchronize(there_);  // the copy writes to the memory
+    cudaEventDestroy(there_);
+    cudaFreeHost(memory_);
+  }
+  void begin(const void* device) override {
+    check_cuda(cudaMemcpyAsync(memory_, device, bytes_, cudaMemcpyDeviceToHost, stream_), "cudaMemcpyAsync");
+    check_cuda(cudaEventRecord(there_, stream_), "cudaEventRecord");
+  }
+  const void* wait() override {
+    check_(cudaEventSynchronize(there_));
+    return memory_;
+  }
+
+ private:
+  const size_t bytes_;
+  cudaStream_t stream_;
+  Check check_;
+  void* memory_ = nullptr;
+  cudaEvent_t there_ = nullptr;
+};
+
 // A graph of CUDA's, started on the stream that it was recorded on.
 class CudaGraph final : public DeviceGraph {
  public:
@@ -126,11 +158,12 @@ class CudaDevice final : public Device {
     wait();
   }
 
+  std::unique_ptr<QueuedCopy> make_queued_copy(size_t bytes) override {
+    return std::make_unique<PinnedCopy>(bytes, stream_.get(), [this](cudaError_t e) { check_work(e); });
+  }
+
   void wait() override {
-    const cudaError_t e = cudaStreamSynchronize(stream_.get());
-    check(e == cudaSuccess,
-          fmt::format("{} failed in what was queued since the host last waited for it ({}): {}",
-                      properties_.name, fmt::join(under_way_, ", "), cudaGetErrorString(e)));
+    check_work(cudaStreamSynchronize(stream_.get()));
     under_way_.clear();
   }
   Stream stream() override { return {stream_.get()}; }
@@ -157,6 +190,12 @@ class CudaDevice final : public Device {
   const cuda::BlasLt& blas() const override { return blas_; }
 
  private:
+  // Of a call that has waited.
+  void check_work(cudaError_t e) const {
+    check(e == cudaSuccess,
+          fmt::format("{} failed in what was queued since the host last waited for it ({}): {}",
+                      properties_.name, fmt::join(under_way_, ", "), cudaGetErrorString(e)));
+  }
   std::string not_enough(size_t bytes) const {
     size_t free = 0, total = 0;
     check_cuda(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");

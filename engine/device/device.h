@@ -23,6 +23,17 @@ class DeviceGraph {
   virtual void launch() = 0;
 };
 
+// A copy of some bytes to the host, which is queued by one call and waited for by another. Lives no longer than its
+// device.
+class QueuedCopy {
+ public:
+  virtual ~QueuedCopy() = default;
+  // Queues the copy behind all work so far. What the copy before brought is gone.
+  virtual void begin(const void* device) = 0;
+  // What the last begin() brings, once it is there. Throws Error if it, or work before it, failed.
+  virtual const void* wait() = 0;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -33,6 +44,7 @@ class Device {
   virtual void release(void* p) = 0;
   virtual void copy_in(void* device, const void* host, size_t bytes) = 0;  // returns when the host may change
   virtual void copy_out(void* host, const void* device, size_t bytes) = 0;  // returns when the host may read
+  virtual std::unique_ptr<QueuedCopy> make_queued_copy(size_t bytes) = 0;
   virtual void wait() {}  // until all that is queued has run; throws Error if some of it failed
   virtual Stream stream() = 0;
   // Names what is queued from here on, a literal, for the message of a failure that shows only when the host waits.

@@ -167,6 +167,44 @@ TEST_CASE("CUDA training: micro-steps wait for nothing but the copies that read 
   CHECK(standin::seen().launches > launches + 3 * int64_t(trainee.executable().graph().nodes.size()) / 2);
 }
 
+// The copies of what came of it are queued, and waited for by who asks: a forgotten wait finds none there yet.
+TEST_CASE("CUDA training: an update waits for nothing, and its result for the update alone") {
+  const Config::Model m = model_of(false);
+  const auto batch = random_batch(m.vocab_size, kB, kT, true, 1);
+  const auto result = [&](const standin::Options& options, bool next_step) {
+    standin::reset(options);
+    Trainee trainee = trainee_of(m, on_cuda());
+    trainee.set_random_weights(4);
+    trainee.begin();
+    trainee.micro(batch);
+    const int64_t launches = standin::seen().launches;
+    trainee.training_step().update(1e-2, 1);
+    if (options.when == When::late) CHECK(standin::seen().launches == launches);
+    if (next_step) {
+      trainee.begin();
+      trainee.micro(batch);
+    }
+    const StepResult r = trainee.training_step().result();
+    if (options.when == When::late && options.mistake == Mistake::none) {
+      CHECK(standin::seen().launches > launches);
+    }
+    return std::tuple(r.loss, r.grad_norm, r.applied);
+  };
+  const auto expected = result({.when = When::at_once}, false);
+  CHECK(std::get<0>(expected) > 1);
+  CHECK(std::get<2>(expected));
+  for (const bool next_step : {false, true}) {
+    for (uint64_t seed = 1; seed <= 3; ++seed) {
+      for (const When when : {When::late, When::mixed}) {
+        CHECK(result({.seed = seed, .when = when}, next_step) == expected);
+      }
+    }
+    for (const Mistake mistake : {Mistake::no_event_wait, Mistake::no_event_record}) {
+      CHECK(result({.when = When::late, .mistake = mistake}, next_step) != expected);
+    }
+  }
+}
+
 // Each run differs from a sound one, or fails.
 TEST_CASE("CUDA training: a planted mistake is caught") {
   Config::Model m = model_of(false);

@@ -33,6 +33,7 @@ class CountingDevice final : public Device {
     cpu_->copy_in(to, from, n);
   }
   void copy_out(void* to, const void* from, size_t n) override { cpu_->copy_out(to, from, n); }
+  std::unique_ptr<QueuedCopy> make_queued_copy(size_t n) override { return cpu_->make_queued_copy(n); }
   Stream stream() override { return {}; }
   size_t total_memory() const override { return cpu_->total_memory(); }
 

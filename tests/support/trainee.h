@@ -50,6 +50,7 @@ class Trainee {
   }
 
   Storage& storage() { return storage_; }
+  TrainingStep& training_step() { return *step_; }
   const Executable& executable() { return step_->executable(recurrence_); }
   const RecomputePlan& recompute_plan() const { return plan_; }
 

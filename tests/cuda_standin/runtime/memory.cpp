@@ -122,9 +122,10 @@ cudaError_t copy_async(Runtime& runtime, void* to, const void* from, size_t byte
   if (!to_host && !runtime.on_device(to, bytes)) return cudaErrorInvalidValue;
   const void* host = to_device ? from : to;
   // Without a wait they would come after the host has read, and perhaps given back, what they write.
-  if (to_host && runtime.makes(Mistake::no_stream_wait)) return cudaSuccess;
+  const bool pinned = runtime.is_pinned(host, bytes);  // an event is waited for, and the memory there as long
+  if (to_host && !pinned && runtime.makes(Mistake::no_stream_wait)) return cudaSuccess;
   if ((to_device || to_host) && runtime.on_device(host, 1)) return cudaErrorInvalidValue;
-  if ((to_device || to_host) && !runtime.is_pinned(host, bytes)) {
+  if ((to_device || to_host) && !pinned) {
     return copy_pageable(runtime, to, from, bytes, kind, stream);
   }
   return runtime.enqueue(stream, "copy", [=] {
