@@ -14,15 +14,16 @@ constexpr const char* kStep = "optim.step";  // AdamWStep: what changes from ste
 
 }  // namespace
 
-void AdamWOptimizer::append(Graph& graph, ValueId norm_and_scale, const std::vector<Trained>& trained) const {
+void AdamWOptimizer::append(Graph& graph, ValueId norm_and_scale,
+                            const std::vector<TrainedParameter>& trained) const {
   Builder update(graph, Phase::update);
   const ValueId step = update.persistent(kStep, {3}, DType::f32, Role::input);
   AdamWAttrs attrs{float(options_.beta1), float(options_.beta2), float(options_.eps), {}};
   std::vector<ValueId> gradients, masters, first, second, copies;
-  for (const Trained& t : trained) {
+  for (const TrainedParameter& t : trained) {
     const ValueId p = graph.at(t.parameter);
     const Value v = graph.value(p);
-    const bool whole = t.count == Trained::kWhole;
+    const bool whole = t.count == TrainedParameter::kWhole;
     const auto state = [&](const std::string& name, Role role) {
       return update.persistent(name, whole ? v.shape : Shape{t.count}, DType::f32, role);
     };

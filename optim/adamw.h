@@ -10,7 +10,8 @@ class AdamWOptimizer final : public Optimizer {
  public:
   explicit AdamWOptimizer(const Config::Optim& options) : options_(options) {}
 
-  void append(Graph& graph, ValueId norm_and_scale, const std::vector<Trained>& trained) const override;
+  void append(Graph& graph, ValueId norm_and_scale,
+              const std::vector<TrainedParameter>& trained) const override;
   void write_step(Storage& storage, double lr, int64_t number) const override;
 
  private:

@@ -31,8 +31,8 @@ struct State {
   ValueId gradient, master, moment, copy = kNone;
 };
 
-State declare_state(Builder& b, const Trained& t) {
-  require(t.count == Trained::kWhole, "Muon takes no slices of a matrix");
+State declare_state(Builder& b, const TrainedParameter& t) {
+  require(t.count == TrainedParameter::kWhole, "Muon takes no slices of a matrix");
   const ValueId p = b.graph().at(t.parameter);
   const Value v = b.graph().value(p);
   const auto state = [&](const std::string& name, Role role) {
@@ -51,11 +51,12 @@ struct Group {
 
 }  // namespace
 
-void MuonOptimizer::append(Graph& graph, ValueId norm_and_scale, const std::vector<Trained>& trained) const {
+void MuonOptimizer::append(Graph& graph, ValueId norm_and_scale,
+                           const std::vector<TrainedParameter>& trained) const {
   Builder update(graph, Phase::update);
-  std::vector<Trained> others;
+  std::vector<TrainedParameter> others;
   std::map<std::pair<int64_t, int64_t>, Group> groups;  // by rows and columns
-  for (const Trained& t : trained) {
+  for (const TrainedParameter& t : trained) {
     if (t.matrices.empty()) {
       others.push_back(t);
       continue;

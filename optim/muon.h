@@ -10,7 +10,8 @@ class MuonOptimizer final : public Optimizer {
  public:
   explicit MuonOptimizer(const Config::Optim& options) : options_(options), others_(options) {}
 
-  void append(Graph& graph, ValueId norm_and_scale, const std::vector<Trained>& trained) const override;
+  void append(Graph& graph, ValueId norm_and_scale,
+              const std::vector<TrainedParameter>& trained) const override;
   void write_step(Storage& storage, double lr, int64_t number) const override;
 
  private:

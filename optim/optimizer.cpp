@@ -21,7 +21,7 @@ std::unique_ptr<Optimizer> make_optimizer(const Config::Optim& options) {
 }
 
 void append_optimizer(Graph& graph, ValueId loss_and_count, double clip_norm, const Optimizer& optimizer,
-                      const std::vector<Trained>& trained) {
+                      const std::vector<TrainedParameter>& trained) {
   std::vector<ValueId> gradients;
   for (ValueId p : graph.with_role(Role::parameter))
     gradients.push_back(graph.at("d." + graph.value(p).name));

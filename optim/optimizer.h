@@ -12,7 +12,7 @@ namespace genesis {
 
 // A parameter that an optimizer updates, or the part of it whose state is kept here: with state that is sharded,
 // each rank has a slice of its own. An optimizer of whole matrices takes no slices.
-struct Trained {
+struct TrainedParameter {
   std::string parameter;
   bool decay = false;                 // by the weight decay
   int64_t begin = 0, count = kWhole;  // elements; begin a multiple of 8
@@ -30,7 +30,8 @@ class Optimizer {
   // Appends the nodes of the update phase that move the parameters against their gradients, "d.<parameter>". State
   // is what has the role moment, "<parameter>.<its name>", and a fp32 original "master.<parameter>" of each
   // parameter whose compute type is narrower; a slice's state has the shape [count].
-  virtual void append(Graph& graph, ValueId norm_and_scale, const std::vector<Trained>& trained) const = 0;
+  virtual void append(Graph& graph, ValueId norm_and_scale,
+                      const std::vector<TrainedParameter>& trained) const = 0;
 
   // Writes what changes from step to step, before the update phase runs. `number` counts the steps applied, from 1.
   virtual void write_step(Storage& storage, double lr, int64_t number) const = 0;
@@ -44,6 +45,6 @@ constexpr const char* kNormAndScaleValue = "optim.norm_and_scale";
 // Appends to a differentiated graph: zeroing of the gradients in the begin phase; in the update phase the whole
 // gradient's norm, clipped to clip_norm (<= 0: not), and the optimizer's nodes.
 void append_optimizer(Graph& graph, ValueId loss_and_count, double clip_norm, const Optimizer& optimizer,
-                      const std::vector<Trained>& trained);
+                      const std::vector<TrainedParameter>& trained);
 
 }  // namespace genesis

@@ -107,7 +107,7 @@ TrainingGraph build_training_graph(const Config& config, const Target& target, c
   differentiate(t.graph);
   passed("differentiate", t.graph);
 
-  std::vector<Trained> trained;
+  std::vector<TrainedParameter> trained;
   for (const Parameter& p : parameters(config.model)) {
     trained.push_back({.parameter = p.name, .decay = p.decay, .matrices = layer_matrices(p)});
   }

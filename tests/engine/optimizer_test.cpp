@@ -20,7 +20,7 @@ struct Update {
   AdamWOptimizer optimizer{{}};
   std::unique_ptr<Executable> executable;
 
-  Update(DType dtype, const std::vector<Trained>& trained) {
+  Update(DType dtype, const std::vector<TrainedParameter>& trained) {
     SmallGraph g(1, 4, dtype);
     differentiate(g.graph);
     append_optimizer(g.graph, g.loss_and_count, 1, optimizer, trained);
@@ -60,9 +60,9 @@ struct Update {
 };
 
 // The first or second part of each parameter, those that are too small for two left to the first.
-std::vector<Trained> half(const Graph& graph, int which) {
-  std::vector<Trained> trained;
-  for (Trained t : all_trained(graph)) {
+std::vector<TrainedParameter> half(const Graph& graph, int which) {
+  std::vector<TrainedParameter> trained;
+  for (TrainedParameter t : all_trained(graph)) {
     const int64_t n = graph.value(graph.at(t.parameter)).shape.elements(), middle = (n / 2 + 7) / 8 * 8;
     t.begin = which == 0 ? 0 : middle;
     t.count = which == 0 ? middle : n - middle;
@@ -79,13 +79,13 @@ TEST_CASE(
   Update whole(DType::f32, all_trained(g.graph));
   Update ranks[2] = {{DType::f32, half(g.graph, 0)}, {DType::f32, half(g.graph, 1)}};
   std::map<std::string, std::vector<float>> before;
-  for (const Trained& t : all_trained(g.graph)) before[t.parameter] = whole.read<float>(t.parameter);
+  for (const TrainedParameter& t : all_trained(g.graph)) before[t.parameter] = whole.read<float>(t.parameter);
   for (int step = 1; step <= 3; ++step) {
     for (Update* u : {&whole, &ranks[0], &ranks[1]}) u->step(step);
   }
   size_t state = 0;
   for (const int which : {0, 1}) {
-    for (const Trained& t : half(g.graph, which)) {
+    for (const TrainedParameter& t : half(g.graph, which)) {
       INFO(t.parameter << " from " << t.begin);
       std::vector<float> expected = before.at(t.parameter);
       const auto updated = whole.read<float>(t.parameter);

@@ -60,8 +60,8 @@ struct SmallGraph {
 };
 
 // The graph's parameters as an optimizer takes them: whole, and matrices decayed.
-inline std::vector<Trained> all_trained(const Graph& graph) {
-  std::vector<Trained> trained;
+inline std::vector<TrainedParameter> all_trained(const Graph& graph) {
+  std::vector<TrainedParameter> trained;
   for (ValueId id : graph.with_role(Role::parameter)) {
     trained.push_back({graph.value(id).name, graph.value(id).shape.rank() > 1});
   }

@@ -32,7 +32,7 @@ Planned plan(const std::string& config, RecomputePolicy policy, size_t budget = 
   Planned p;
   p.graph = build_loss_graph(c.model, shape, DType::bf16, trained_recurrence(c.model));
   differentiate(p.graph);
-  std::vector<Trained> trained;
+  std::vector<TrainedParameter> trained;
   for (const Parameter& parameter : parameters(c.model)) trained.push_back({parameter.name, parameter.decay});
   append_optimizer(p.graph, p.graph.at(kLossAndCount), 1, *make_optimizer({}), trained);
   p.recomputed = recompute(p.graph, policy, device, kCpuRates, budget);
