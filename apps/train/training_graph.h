@@ -19,10 +19,11 @@ struct Target {
   DType dtype = DType::bf16;
   DeviceKind device = DeviceKind::cpu;
   size_t memory = 0;  // bytes that may be used in all; memory_limit of the device's
-  const Rates* rates =
-      nullptr;  // the device's, by which the automatic choice of what to recompute is ordered
+  // The device's, by which the automatic choice of what to recompute is ordered.
+  const Rates* rates = nullptr;
 };
 
+// The config's dtype, or the best that the device or card computes in; its kind, memory_limit and rates.
 Target target_on(const Config& config, const Device& device);
 Target target_on(const Config& config, const Card& card);
 

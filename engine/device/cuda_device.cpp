@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "engine/device/cuda_owned.h"
 #include "engine/device/device.h"
 #include "kernels/common/cuda.h"
 #include "kernels/common/error.h"
@@ -19,51 +20,19 @@ namespace {
 
 constexpr double kMiB = 1 << 20;
 
-class OwnStream {
- public:
-  // Non-blocking: it does not wait for the legacy stream, on which nothing of ours runs.
-  OwnStream() {
-    check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
-  }
-  ~OwnStream() { cudaStreamDestroy(stream_); }
-  OwnStream(const OwnStream&) = delete;
-  OwnStream& operator=(const OwnStream&) = delete;
-
-  cudaStream_t get() const { return stream_; }
-
- private:
-  cudaStream_t stream_ = nullptr;
-};
-
 // Pinned memory through which copies to the device go, piece by piece: the host goes on once its bytes are in a slot,
-// and waits only for a slot that a copy still reads.
+// and waits only for a slot that a copy still reads. Ends after its stream, and so after its copies.
 class Ring {
  public:
-  Ring() {
-    void* p = nullptr;
-    check_cuda(cudaMallocHost(&p, kSlots * kSlotBytes), "cudaMallocHost");
-    memory_ = static_cast<char*>(p);
-    for (cudaEvent_t& event : read_) {
-      check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
-    }
-  }
-  // The stream has ended by now, and its copies with it.
-  ~Ring() {
-    for (cudaEvent_t event : read_) cudaEventDestroy(event);
-    cudaFreeHost(memory_);
-  }
-  Ring(const Ring&) = delete;
-  Ring& operator=(const Ring&) = delete;
-
   void copy_in(char* device, const char* host, size_t bytes, cudaStream_t stream) {
     for (size_t done = 0; done < bytes; done += kSlotBytes) {
       const size_t piece = std::min(kSlotBytes, bytes - done);
-      char* slot = memory_ + next_ * kSlotBytes;
-      check_cuda(cudaEventSynchronize(read_[next_]), "cudaEventSynchronize");
+      char* slot = memory_.get() + next_ * kSlotBytes;
+      check_cuda(read_[next_].wait(), "cudaEventSynchronize");
       std::memcpy(slot, host + done, piece);
       check_cuda(cudaMemcpyAsync(device + done, slot, piece, cudaMemcpyHostToDevice, stream),
                  "cudaMemcpyAsync");
-      check_cuda(cudaEventRecord(read_[next_], stream), "cudaEventRecord");
+      read_[next_].record(stream);
       next_ = (next_ + 1) % kSlots;
     }
   }
@@ -71,8 +40,8 @@ class Ring {
  private:
   // A micro-batch's tokens, targets and positions take a slot each: the host may be 21 micro-steps ahead.
   static constexpr size_t kSlots = 64, kSlotBytes = size_t(256) << 10;
-  char* memory_ = nullptr;
-  std::array<cudaEvent_t, kSlots> read_ = {};  // recorded behind the copy that reads the slot
+  PinnedMemory memory_{kSlots * kSlotBytes};
+  std::array<OwnEvent, kSlots> read_;  // recorded behind the copy that reads the slot
   size_t next_ = 0;
 };
 
@@ -81,30 +50,24 @@ class PinnedCopy final : public QueuedCopy {
  public:
   using Check = std::function<void(cudaError_t)>;  // of a wait: throws for what failed before
   PinnedCopy(size_t bytes, cudaStream_t stream, Check check)
-      : bytes_(bytes), stream_(stream), check_(std::move(check)) {
-    check_cuda(cudaMallocHost(&memory_, bytes), "cudaMallocHost");
-    check_cuda(cudaEventCreateWithFlags(&there_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
-  }
-  ~PinnedCopy() override {
-    cudaEventSynchronize(there_);  // the copy writes to the memory
-    cudaEventDestroy(there_);
-    cudaFreeHost(memory_);
-  }
+      : bytes_(bytes), stream_(stream), check_(std::move(check)), memory_(bytes) {}
+  ~PinnedCopy() override { there_.wait(); }  // the copy writes to the memory
   void begin(const void* device) override {
-    check_cuda(cudaMemcpyAsync(memory_, device, bytes_, cudaMemcpyDeviceToHost, stream_), "cudaMemcpyAsync");
-    check_cuda(cudaEventRecord(there_, stream_), "cudaEventRecord");
+    check_cuda(cudaMemcpyAsync(memory_.get(), device, bytes_, cudaMemcpyDeviceToHost, stream_),
+               "cudaMemcpyAsync");
+    there_.record(stream_);
   }
   const void* wait() override {
-    check_(cudaEventSynchronize(there_));
-    return memory_;
+    check_(there_.wait());
+    return memory_.get();
   }
 
  private:
   const size_t bytes_;
   cudaStream_t stream_;
   Check check_;
-  void* memory_ = nullptr;
-  cudaEvent_t there_ = nullptr;
+  PinnedMemory memory_;
+  OwnEvent there_;
 };
 
 // A graph of CUDA's, started on the stream that it was recorded on.

@@ -27,6 +27,9 @@ class DeviceGraph {
 // device.
 class QueuedCopy {
  public:
+  QueuedCopy() = default;
+  QueuedCopy(const QueuedCopy&) = delete;
+  QueuedCopy& operator=(const QueuedCopy&) = delete;
   virtual ~QueuedCopy() = default;
   // Queues the copy behind all work so far. What the copy before brought is gone.
   virtual void begin(const void* device) = 0;

@@ -37,10 +37,6 @@ const char* name_of(Role role);
 enum class Phase : uint8_t { begin, micro, update };
 const char* name_of(Phase phase);
 
-// Queues of device work: what is in different lanes may overlap. With the one lane there is, the order of the
-// nodes is the schedule.
-enum class Lane : uint8_t { compute };
-
 struct Value {
   std::string name;
   Shape shape;
@@ -58,7 +54,6 @@ struct Node {
   std::vector<ValueId> out;   // kNone: an optional output that nobody wants
   std::vector<ValueId> into;  // persistent values that the node changes: accumulates into, or updates
   Phase phase = Phase::micro;
-  Lane lane = Lane::compute;
   bool backward = false;   // put there by differentiate()
   bool recompute = false;  // put there by recompute(): a replay of a forward node
   int execution = kNone;   // the execution of a stored layer it belongs to

@@ -117,8 +117,8 @@ std::vector<MatMulShape> products_of(const Graph& graph, const Node& node, Devic
 // Bytes of a node's inputs, outputs and accumulated values, each once (accumulated ones twice).
 double bytes_touched(const Graph& graph, const Node& node);
 
-// Fills in node.out with new activations of the inferred types, an empty name: the output is not wanted, and appends the
-// node.
+// Appends the node, whose outputs are new activations of the inferred types with these names. An output whose name is
+// empty is not wanted: kNone.
 NodeId append_node(Graph& graph, Node node, const std::vector<std::string>& out_names);
 
 }  // namespace genesis

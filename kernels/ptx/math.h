@@ -37,28 +37,6 @@ __device__ inline float exp2_approx(float x) {
 #endif
 }
 
-// 1 / sqrt(x), relative error under 2^-22.4.
-__device__ inline float rsqrt_approx(float x) {
-#ifdef __CUDACC__
-  float r;
-  asm("rsqrt.approx.f32 %0, %1;" : "=f"(r) : "f"(x));
-  return r;
-#else
-  return 1.f / std::sqrt(x);
-#endif
-}
-
-// 1 / x, at most 1 ulp off.
-__device__ inline float reciprocal_approx(float x) {
-#ifdef __CUDACC__
-  float r;
-  asm("rcp.approx.f32 %0, %1;" : "=f"(r) : "f"(x));
-  return r;
-#else
-  return 1.f / x;
-#endif
-}
-
 // Zeros from bit 0 up to the first one, ones up to the first zero; 32 if there is none. nvcc accepts
 // std::countr_one in device code and makes nonsense of it.
 __device__ inline int trailing_zeros(uint32_t x) {

@@ -54,17 +54,6 @@ __device__ inline T shuffle_xor(T value, int bits, uint32_t mask = kAllLanes,
 #endif
 }
 
-// The value of lane() + delta; a lane past the end keeps its own.
-template <class T>
-__device__ inline T shuffle_down(T value, int delta, uint32_t mask = kAllLanes,
-                                 [[maybe_unused]] Site site = Site::current()) {
-#ifdef __CUDACC__
-  return __shfl_down_sync(mask, value, delta);
-#else
-  return host::shuffle(value, lane() + delta < kWarpSize ? lane() + delta : lane(), mask, site);
-#endif
-}
-
 // The value of lane() - delta; a lane before the start keeps its own.
 template <class T>
 __device__ inline T shuffle_up(T value, int delta, uint32_t mask = kAllLanes,

@@ -121,8 +121,9 @@ cudaError_t copy_async(Runtime& runtime, void* to, const void* from, size_t byte
   if (!to_device && !runtime.on_device(from, bytes)) return cudaErrorInvalidValue;
   if (!to_host && !runtime.on_device(to, bytes)) return cudaErrorInvalidValue;
   const void* host = to_device ? from : to;
-  // Without a wait they would come after the host has read, and perhaps given back, what they write.
-  const bool pinned = runtime.is_pinned(host, bytes);  // an event is waited for, and the memory there as long
+  const bool pinned = runtime.is_pinned(host, bytes);
+  // A copy to pageable memory whose wait is missing would come after the host has read, and perhaps given back, what it
+  // writes. Pinned memory is there until its event was waited for.
   if (to_host && !pinned && runtime.makes(Mistake::no_stream_wait)) return cudaSuccess;
   if ((to_device || to_host) && runtime.on_device(host, 1)) return cudaErrorInvalidValue;
   if ((to_device || to_host) && !pinned) {
