@@ -61,22 +61,29 @@ struct Products {
   bool tall = false;
 };
 
+// Small matrices are taken several at a time.
+bool small(const MuonAttrs& a) { return a.rows * a.columns <= int64_t(1) << 20; }
+
 Products products_of_matrix(const Node& n) {
   const auto& a = attrs_of<MuonAttrs>(n);
   const DType t = type_of_iteration(n);
-  const int64_t small = std::min(a.rows, a.columns), large = std::max(a.rows, a.columns);
+  const int64_t side = std::min(a.rows, a.columns), large = std::max(a.rows, a.columns);
+  const bool whole = small(a);
   Products p;
   p.tall = a.rows > a.columns;
-  p.gram = {.M = small,
-            .N = small,
+  p.gram = {.M = side,
+            .N = side,
             .K = large,
             .transpose_a = p.tall,
             .transpose_b = !p.tall,
             .a = t,
             .b = t,
-            .c = DType::f32};
-  p.square = {.M = small, .N = small, .K = small, .a = t, .b = t, .c = DType::f32};
-  p.apply = {.M = a.rows, .N = a.columns, .K = small, .a = t, .b = t, .c = t};
+            .c = DType::f32,
+            .symmetric = true,
+            .whole = whole};
+  p.square = {
+      .M = side, .N = side, .K = side, .a = t, .b = t, .c = DType::f32, .symmetric = true, .whole = whole};
+  p.apply = {.M = a.rows, .N = a.columns, .K = side, .a = t, .b = t, .c = t, .whole = whole};
   return p;
 }
 
@@ -113,10 +120,9 @@ Layout layout(const Node& n, DeviceKind kind) {
 
 // Matrices that are taken at a time. No result depends on it.
 int64_t lanes(const Node& n, DeviceKind kind) {
-  constexpr int64_t kSmall = int64_t(1) << 20;  // elements
-  constexpr int64_t kMost = 8;                  // so much scratch memory
+  constexpr int64_t kMost = 8;  // so much scratch memory
   const auto& a = attrs_of<MuonAttrs>(n);
-  if (kind != DeviceKind::cpu || a.rows * a.columns > kSmall) return 1;
+  if (kind != DeviceKind::cpu || !small(a)) return 1;
   return std::min({int64_t(a.matrices.size()), int64_t(thread_count()), kMost});
 }
 

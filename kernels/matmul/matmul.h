@@ -16,6 +16,10 @@ struct MatMulShape {
   bool transpose_b = false;                                 // B is stored [N, K]
   DType a = DType::bf16, b = DType::bf16, c = DType::bf16;  // A and B have one type
   bool accumulate = false;                                  // C += ; c is f32 then
+  // The caller knows that C = C^T. The CPU computes its lower blocks and mirrors them; a GPU computes all of it.
+  bool symmetric = false;
+  // One of many small products that threads take each by itself: the CPU does not cut it into blocks to share.
+  bool whole = false;
 };
 
 // Each product of two elements and its sum are two operations.
@@ -35,6 +39,8 @@ inline void require_computable(const MatMulShape& s) {
   require(!s.accumulate || s.c == DType::f32, "matmul: only an f32 C can be accumulated into");
   require(s.a == DType::bf16 || s.c == DType::f32, "matmul: f32 operands give an f32 product");
   require(!s.transpose_a || s.c == DType::f32, "matmul: a transposed A gives an f32 product");
+  require(!s.symmetric || s.M == s.N, "matmul: a symmetric C is square");
+  require(!(s.symmetric && s.accumulate), "matmul: a symmetric C is not accumulated into");
 }
 
 namespace cpu {

@@ -11,6 +11,8 @@ struct MatMulCase {
   const char* name;
   int64_t M, N, K;
   bool transpose_a = false, transpose_b = false, accumulate = false;
+  bool symmetric = false;  // B is A, and one of them transposed
+  bool whole = false;
 };
 
 inline constexpr MatMulCase kMatMulCases[] = {
@@ -28,6 +30,10 @@ inline constexpr MatMulCase kMatMulCases[] = {
     {"long sum", 3, 5, 6000, false, true},
     {"several blocks", 300, 530, 24, false, true},
     {"several blocks, accumulated", 530, 600, 24, false, false, true},
+    {"several blocks, taken whole", 300, 530, 24, false, true, false, false, true},
+    {"symmetric, one block", 40, 40, 24, false, true, false, true},
+    {"symmetric, several blocks", 300, 300, 24, false, true, false, true},
+    {"symmetric, A transposed", 300, 300, 40, true, false, false, true, true},
     {"A transposed, its rows 4 KB apart", 1024, 40, 24, true, false, true},
 };
 
@@ -64,13 +70,13 @@ struct MatMulProblem {
   Buffer a, b, c, workspace;  // the workspace is the CPU's, for thread_count() threads
 
   MatMulProblem(const MatMulCase& k, DType in, DType out, const Memory& memory = kHostMemory)
-      : shape{k.M, k.N, k.K, k.transpose_a, k.transpose_b, in, in, out, k.accumulate},
+      : shape{k.M, k.N, k.K, k.transpose_a, k.transpose_b, in, in, out, k.accumulate, k.symmetric, k.whole},
         a(in, k.M * k.K, memory),
         b(in, k.K * k.N, memory),
         c(out, k.M * k.N, memory),
         workspace(workspace_buffer(cpu::matmul_workspace(shape), kHostMemory)) {
     a.fill_normal(1, 0);
-    b.fill_normal(1, 1);
+    b.fill_normal(1, k.symmetric ? 0 : 1);
     if (k.accumulate) c.fill_normal(1, 2);
   }
 

@@ -62,10 +62,27 @@ Cut evenly(int64_t size, int64_t most) {
 Cuts cuts_of(const MatMulShape& s) {
   const bool large = s.M * s.N > kLargeProduct;
   const Cut rows = evenly(s.M, large ? kLargeRows : kRows);
+  if (s.symmetric) return {.m = rows, .n = rows};
+  if (s.whole) return {.m = {s.M, s.M}, .n = {s.N, s.N}};
   return {.m = rows,
           .n = evenly(s.N, large ? kLargeColumns : kColumns),
           .pack_a =
               s.transpose_a && s.M % kBadStride == 0 && rows.count() > 1 && !has(dnnl::cpu_isa::avx512_core)};
+}
+
+// Block (row, column) of a product.
+struct Block {
+  int64_t row = 0, column = 0;
+};
+
+// In rows one after the other; of a symmetric product those on the diagonal and left of it.
+std::vector<Block> blocks_of(const MatMulShape& s, const Cuts& cuts) {
+  std::vector<Block> blocks;
+  for (int64_t i = 0; i < cuts.m.count(); ++i) {
+    const int64_t columns = s.symmetric ? i + 1 : cuts.n.count();
+    for (int64_t j = 0; j < columns; ++j) blocks.push_back({i, j});
+  }
+  return blocks;
 }
 
 // How far apart the rows of A are, as it is stored or copied together.
@@ -181,6 +198,7 @@ size_t aligned(size_t bytes) { return block_count(bytes, kAlign) * kAlign; }
 struct Design {
   MatMulShape shape, computed;
   Cuts cuts;
+  std::vector<Block> order;
   std::optional<dnnl::matmul::primitive_desc> blocks[2][2];  // that are shorter in M, in N, or are not
   int callers = 1;
   size_t wide_b = 0, wide_c = 0, of_callers = 0, packed = 0, of_a_caller = 0;  // bytes
@@ -194,8 +212,9 @@ const MatMulShape& computable(const MatMulShape& s) {
   return s;
 }
 
-Design::Design(const MatMulShape& s) : shape(computable(s)), computed(computed_shape(s)), cuts(cuts_of(s)) {
-  callers = int(std::min<int64_t>(thread_count(), cuts.m.count() * cuts.n.count()));
+Design::Design(const MatMulShape& s)
+    : shape(computable(s)), computed(computed_shape(s)), cuts(cuts_of(s)), order(blocks_of(s, cuts)) {
+  callers = int(std::min<int64_t>(thread_count(), int64_t(order.size())));
   const OneThread alone;
   for (const bool m : {false, true}) {
     for (const bool n : {false, true}) {
@@ -220,7 +239,7 @@ struct MatMul::State {
   std::optional<Product> products[2][2];
 
   explicit State(const MatMulShape& shape);
-  void multiply(int caller, int64_t i, int64_t j, const void* a, const void* b, void* c, char* scratch);
+  void multiply(int caller, Block block, const void* a, const void* b, void* c, char* scratch);
 };
 
 MatMul::State::State(const MatMulShape& shape) : design(shape) {
@@ -242,11 +261,22 @@ void pack(const Design& d, int64_t i, const void* a, float* to) {
   for (int64_t k = 0; k < d.computed.K; ++k) std::memcpy(to + k * m.block, from + k * d.computed.M, bytes);
 }
 
+// Writes the transpose of a block of c to the place of its mirror image; strips of the image's rows stay in cache.
+template <class T>
+void mirror(T* c, int64_t n, int64_t row, int64_t rows, int64_t column, int64_t columns) {
+  constexpr int64_t kStrip = 16;
+  for (int64_t first = 0; first < rows; first += kStrip) {
+    const int64_t end = std::min(rows, first + kStrip);
+    for (int64_t j = column; j < column + columns; ++j) {
+      for (int64_t i = row + first; i < row + end; ++i) c[j * n + i] = c[i * n + j];
+    }
+  }
+}
+
 }  // namespace
 
-// Block (i, j) of the product.
-void MatMul::State::multiply(int caller, int64_t i, int64_t j, const void* a, const void* b, void* c,
-                             char* scratch) {
+void MatMul::State::multiply(int caller, Block block, const void* a, const void* b, void* c, char* scratch) {
+  const auto [i, j] = block;
   const MatMulShape& s = design.computed;
   const Cut &m = design.cuts.m, &n = design.cuts.n;
   const int64_t row = i * m.block, column = j * n.block;
@@ -263,6 +293,13 @@ void MatMul::State::multiply(int caller, int64_t i, int64_t j, const void* a, co
   void* out = static_cast<char*>(c) + (row * s.N + column) * int64_t(size_of(s.c));
   Product& product = *products[m.last_is_short(i)][n.last_is_short(j)];
   product(caller, rows_of_a, at(b, s.transpose_b ? column * s.K : column, s.b), out, scratch);
+  if (!s.symmetric || i == j) return;
+  const int64_t rows = m.length(m.last_is_short(i)), columns = n.length(n.last_is_short(j));
+  if (s.c == DType::f32) {
+    mirror(static_cast<float*>(c), s.N, row, rows, column, columns);
+  } else {
+    mirror(static_cast<bf16*>(c), s.N, row, rows, column, columns);
+  }
 }
 
 MatMul::MatMul(const MatMulShape& s) : state_(std::make_unique<State>(s)) {}
@@ -280,13 +317,13 @@ void MatMul::operator()(const void* a, const void* b, void* c, void* workspace) 
     b = widen(b, wide(d.wide_b), s.K * s.N);
   }
   void* product = s.c == asked.c ? c : wide(d.wide_c);
-  const int64_t columns = d.cuts.n.count(), blocks = d.cuts.m.count() * columns;
+  const auto blocks = int64_t(d.order.size());
   // Each caller takes blocks until none is left: there is scratch memory for so many, however many threads run.
   std::atomic<int64_t> next = 0;
   parallel_for(d.callers, [&](int64_t caller) {
     const OneThread alone;
     for (int64_t block; (block = next++) < blocks;) {
-      state_->multiply(int(caller), block / columns, block % columns, a, b, product, scratch);
+      state_->multiply(int(caller), d.order[size_t(block)], a, b, product, scratch);
     }
   });
   if (s.c != asked.c) narrow(wide(d.wide_c), c, s.M * s.N);

@@ -108,4 +108,7 @@ TEST_CASE("matmul: what it cannot compute is refused") {
   CHECK_THROWS_AS(prepare({.M = 1, .N = 1, .K = 1, .accumulate = true}), Error);
   CHECK_THROWS_AS(prepare({.M = 1, .N = 1, .K = 1, .a = DType::f32, .b = DType::f32}), Error);
   CHECK_THROWS_AS(prepare({.M = 1, .N = 1, .K = 1, .transpose_a = true}), Error);
+  CHECK_THROWS_AS(prepare({.M = 1, .N = 2, .K = 1, .symmetric = true}), Error);
+  CHECK_THROWS_AS(prepare({.M = 1, .N = 1, .K = 1, .c = DType::f32, .accumulate = true, .symmetric = true}),
+                  Error);
 }
