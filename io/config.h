@@ -16,7 +16,7 @@ struct Config {
   enum class ScheduleKind { cosine, wsd, constant };
   enum class OptimKind { adamw, muon };
   enum class MuonScale { adamw, spectral };
-  enum class MuonCoefficients { polar_express, jordan };
+  enum class MuonCoefficients { polar_express, polar_express_4, jordan };
   enum class OnResume { refuse, extend, restart };
   enum class DataChanged { refuse, allow };
   enum class DeviceKind { automatic, cpu, cuda };

@@ -23,7 +23,16 @@ double factor(Config::MuonScale scale, int64_t rows, int64_t columns) {
 }
 
 const MuonCoefficients& coefficients(Config::MuonCoefficients choice) {
-  return choice == Config::MuonCoefficients::jordan ? kMuonJordan : kMuonPolarExpress;
+  switch (choice) {
+    case Config::MuonCoefficients::polar_express:
+      return kMuonPolarExpress;
+    case Config::MuonCoefficients::polar_express_4:
+      return kMuonPolarExpress4;
+    case Config::MuonCoefficients::jordan:
+      return kMuonJordan;
+  }
+  require(false, "there are no other coefficients");
+  return kMuonPolarExpress;
 }
 
 // The state of a parameter, whole.

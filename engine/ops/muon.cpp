@@ -185,7 +185,7 @@ Lane::Lane(const BoundNode& b, char* workspace) {
   polynomial.square = as<float>(array(at.square));
   polynomial.gram = polynomial.y = array(at.rounded);
   round = {polynomial.rows * polynomial.rows, DType::f32, p.apply.c, array(at.gram), array(at.rounded)};
-  update.x = x[kMuonIterations % 2];
+  update.x = x[coefficients.count % 2];
   update.factor = a.factor;
   update.step = as<MuonStep>(b.in[0]);
 }
@@ -208,7 +208,7 @@ void run(const Lane& lane, const Matrix& matrix, Stream stream) {
   normalize.grad = matrix.grad;
   normalize.m = matrix.m;
   start(Kernels::normalize, normalize, stream);
-  for (int i = 0; i < kMuonIterations; ++i) {
+  for (int i = 0; i < lane.coefficients.count; ++i) {
     const void* x = lane.x[i % 2];
     void* square = const_cast<float*>(lane.polynomial.square);
     lane.gram(x, x, const_cast<void*>(lane.round.x), lane.product_scratch, stream);
@@ -272,7 +272,8 @@ size_t workspace(const Graph&, const Node& n) {
 std::vector<MatMulShape> products(const Graph&, const Node& n, DeviceKind) {
   const Products p = products_of_matrix(n);
   std::vector<MatMulShape> all;
-  for (size_t i = 0; i < attrs_of<MuonAttrs>(n).matrices.size() * kMuonIterations; ++i) {
+  const auto& a = attrs_of<MuonAttrs>(n);
+  for (size_t i = 0; i < a.matrices.size() * size_t(a.coefficients.count); ++i) {
     all.insert(all.end(), {p.gram, p.square, p.apply});
   }
   return all;
@@ -282,7 +283,8 @@ Cost cost(const Graph& g, const Node& n) {
   const auto& a = attrs_of<MuonAttrs>(n);
   const DType t = type_of_iteration(n);
   const auto count = double(a.matrices.size()), elements = count * double(a.rows * a.columns);
-  const double small = double(std::min(a.rows, a.columns)), squares = count * kMuonIterations * small * small;
+  const double iterations = a.coefficients.count, side = double(std::min(a.rows, a.columns));
+  const double squares = count * iterations * side * side;
   const auto x = double(size_of(t)), copy = t == DType::f32 ? 0. : x;
 
   KernelCost multiply{.name = "muon, products", .unit = unit_of_products(t), .launches = 0};
@@ -292,16 +294,15 @@ Cost cost(const Graph& g, const Node& n) {
   }
   // An iteration's: A = X X^T, A A, and a polynomial of A times X. A is made in fp32. An array that is both factors
   // is read once.
-  multiply.bytes = (3 * elements * x) * kMuonIterations + (8 + 2 * x) * squares;
+  multiply.bytes = (3 * elements * x) * iterations + (8 + 2 * x) * squares;
   Cost total;
-  total.kernels = {
-      {"muon, momentum", Unit::fma, 9 * elements, 12 * elements, 2 * count},  // and the norm
-      {"muon, normalize", Unit::fma, 5 * elements, (8 + x) * elements, count},
-      multiply,
-      {"muon, polynomial", Unit::fma, 4 * squares, (4 + 2 * x) * squares, kMuonIterations * count},
-      {"muon, update", Unit::fma, 5 * elements, (8 + x + copy) * elements, count}};
+  total.kernels = {{"muon, momentum", Unit::fma, 9 * elements, 12 * elements, 2 * count},  // and the norm
+                   {"muon, normalize", Unit::fma, 5 * elements, (8 + x) * elements, count},
+                   multiply,
+                   {"muon, polynomial", Unit::fma, 4 * squares, (4 + 2 * x) * squares, iterations * count},
+                   {"muon, update", Unit::fma, 5 * elements, (8 + x + copy) * elements, count}};
   if (t != DType::f32) {
-    total.kernels.push_back({"muon, round", Unit::fma, 0, (4 + x) * squares, kMuonIterations * count});
+    total.kernels.push_back({"muon, round", Unit::fma, 0, (4 + x) * squares, iterations * count});
   }
   total.flops = total.kernel_flops();
   return total;

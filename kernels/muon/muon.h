@@ -4,7 +4,7 @@
 //   m = beta m + (1 - beta) g
 //   u = (1 - beta) g + beta m                                    (Nesterov's momentum)
 //   X = u / (margin * max(|u|, 1e-7)),  |u| the Frobenius norm, so that no singular value is over 1
-//   X = (a I + b A + c A^2) X,  A = X X^T                        five times, each with its own a, b, c
+//   X = (a I + b A + c A^2) X,  A = X X^T                        four or five times, each with its own a, b, c
 //   master -= lr * (factor * X + weight_decay * master)
 //   copy = round(master)
 // The iteration is a Newton-Schulz one: it takes each singular value s of X to a s + b s^3 + c s^5 and leaves the
@@ -25,18 +25,21 @@ struct Quintic {
   float a = 0.f, b = 0.f, c = 0.f;
 };
 
-inline constexpr int kMuonIterations = 5;
-
-// An iteration's polynomials, and what else its first X is divided by.
+// An iteration's polynomials, in the order in which they are taken, and what else its first X is divided by.
 struct MuonCoefficients {
+  static constexpr int kMost = 5;
   float margin = 1.f;
-  Quintic steps[kMuonIterations];
+  int count = 0;
+  Quintic steps[kMost];
+
+  constexpr const Quintic* begin() const { return steps; }
+  constexpr const Quintic* end() const { return steps + count; }
 };
 
 // Jordan's, one polynomial five times: singular values from 0.003 to 1 end between 0.68 and 1.21.
 inline constexpr Quintic kJordanQuintic{3.4445f, -4.7750f, 2.0315f};
 inline constexpr MuonCoefficients kMuonJordan{
-    1.f, {kJordanQuintic, kJordanQuintic, kJordanQuintic, kJordanQuintic, kJordanQuintic}};
+    1.f, 5, {kJordanQuintic, kJordanQuintic, kJordanQuintic, kJordanQuintic, kJordanQuintic}};
 
 // Polar Express (Amsel et al. 2025, arXiv:2505.16932, algorithm 1): of all five quintics in a row those whose
 // worst error over singular values from 0.001 to 1 is the least, 0.124; then, as there, for arguments 1.01 times
@@ -49,11 +52,21 @@ constexpr Quintic for_larger(double a, double b, double c) {
 }  // namespace detail
 inline constexpr MuonCoefficients kMuonPolarExpress{
     1.01f,
+    5,
     {detail::for_larger(8.28721201814563, -23.595886519098837, 17.300387312530933),
      detail::for_larger(4.107059111542203, -2.9478499167379106, 0.5448431082926601),
      detail::for_larger(3.9486908534822946, -2.908902115962949, 0.5518191394370137),
      detail::for_larger(3.3184196573706015, -2.488488024314874, 0.51004894012372),
      detail::for_larger(2.300652019954817, -1.6689039845747493, 0.4188073119525673)}};
+
+// The same for four quintics and singular values from 0.003 to 1, 0.198: nearer to 1 than Jordan's five are.
+inline constexpr MuonCoefficients kMuonPolarExpress4{
+    1.01f,
+    4,
+    {detail::for_larger(8.383673612923165, -24.765905857974538, 18.357081892887603),
+     detail::for_larger(4.043420433700424, -3.011404993841532, 0.5695121503191821),
+     detail::for_larger(3.505570617243896, -2.6266538356181033, 0.5257194048203226),
+     detail::for_larger(2.490115939444255, -1.8342750827526704, 0.4368347068954245)}};
 
 inline constexpr float kMuonLeastNorm = 1e-7f;
 

@@ -47,7 +47,7 @@ void muon(const MuonSettings<S>& a, const MuonCoefficients& coefficients, int64_
   }
   const S size = S(coefficients.margin) * std::max(std::sqrt(squares), S(kMuonLeastNorm));
   for (S& element : x) element /= size;
-  for (const Quintic& p : coefficients.steps) newton_schulz(p, rows, columns, x);
+  for (const Quintic& p : coefficients) newton_schulz(p, rows, columns, x);
   for (size_t i = 0; i < x.size(); ++i) {
     master[i] -= a.lr * (a.factor * x[i] + a.weight_decay * master[i]);
   }

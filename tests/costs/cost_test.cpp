@@ -184,6 +184,7 @@ TEST_CASE("cost: the sums', zeros' and the optimizer's bytes are those that thei
 
 // The products are cuBLASLt's: they count as their arrays' bytes.
 TEST_CASE("cost: Muon's bytes are those of its products and of its CUDA kernels' passes") {
+  constexpr int kIterations = kMuonPolarExpress4.count;
   constexpr int64_t kMatrices = 2, kSmall = 256, kLarge = 1024, kN = kSmall * kLarge;
   for (const DType t : {DType::f32, DType::bf16}) {
     INFO(name_of(t));
@@ -195,6 +196,7 @@ TEST_CASE("cost: Muon's bytes are those of its products and of its CUDA kernels'
     MuonAttrs attrs;
     attrs.rows = kSmall;
     attrs.columns = kLarge;
+    attrs.coefficients = kMuonPolarExpress4;
     attrs.matrices = {{0, 0}, {0, kSmall}};
     const Cost cost =
         g.cost(ops::kMuon, attrs, {g.array({1}, DType::f32), g.array({2}, DType::f32), array()}, {}, changed);
@@ -209,19 +211,19 @@ TEST_CASE("cost: Muon's bytes are those of its products and of its CUDA kernels'
     REQUIRE(cost.kernels.size() == (t == DType::bf16 ? 6 : 5));
     check_kernel(cost.kernels[0], p.workspace.data(), for_each(1, cuda::muon_momentum, p.momentum()));
     check_kernel(cost.kernels[1], nullptr, for_each(1, cuda::muon_normalize, p.normalize()));
-    check_kernel(cost.kernels[3], nullptr, for_each(kMuonIterations, cuda::muon_polynomial, p.polynomial()));
+    check_kernel(cost.kernels[3], nullptr, for_each(kIterations, cuda::muon_polynomial, p.polynomial()));
     check_kernel(cost.kernels[4], nullptr, for_each(1, cuda::muon_update, update));
     if (t == DType::bf16) {
       const Cast round{kSmall * kSmall, DType::f32, t, p.square.data(), p.gram.data()};
-      check_kernel(cost.kernels[5], nullptr, for_each(kMuonIterations, cuda::cast, round));
+      check_kernel(cost.kernels[5], nullptr, for_each(kIterations, cuda::cast, round));
     }
     // Of an iteration: A = X X^T, A A, and a polynomial of A times X.
     const auto size = double(size_of(t)), x = double(kN), a = double(kSmall * kSmall);
     const KernelCost& products = cost.kernels[2];
-    CHECK(products.bytes == kMatrices * kMuonIterations *
-                                ((size * x + 4 * a) + (size * a + 4 * a) + (size * (a + x) + size * x)));
-    CHECK(products.flops == kMatrices * kMuonIterations * 2. * (x * kSmall + a * kSmall + x * kSmall));
-    CHECK(products.launches == kMatrices * kMuonIterations * 3);
+    CHECK(products.bytes ==
+          kMatrices * kIterations * ((size * x + 4 * a) + (size * a + 4 * a) + (size * (a + x) + size * x)));
+    CHECK(products.flops == kMatrices * kIterations * 2. * (x * kSmall + a * kSmall + x * kSmall));
+    CHECK(products.launches == kMatrices * kIterations * 3);
     CHECK(cost.flops == cost.kernel_flops());
   }
 }

@@ -69,7 +69,8 @@ inline void check_muon_band(Device& device) {
   };
   constexpr int64_t kRows = 48;
   for (const Published& p : {Published{"jordan", kMuonJordan, 0.003, 0.68, 1.21},
-                             {"polar_express", kMuonPolarExpress, 0.001, 0.84, 1.124}}) {
+                             {"polar_express", kMuonPolarExpress, 0.001, 0.84, 1.124},
+                             {"polar_express_4", kMuonPolarExpress4, 0.003, 0.76, 1.20}}) {
     for (const auto& shape : {std::pair<int64_t, int64_t>(kRows, kRows), {kRows, 64}, {64, kRows}}) {
       for (const DType dtype : kFloatTypes) {
         const auto [rows, columns] = shape;
@@ -144,8 +145,8 @@ inline void check_muon(Device& device) {
         const auto found = MuonNodeProblem::part(p.master[t].to_double(), first, n);
         // Each iteration rounds X and A once, and a polar factor moves by as much over X's least singular value, which
         // is over 0.2. The last products' sums and the master's own rounding come on top.
-        const double iteration = 2 * kMuonIterations * unit_roundoff(dtype) / 0.2;
-        const double sums = u * double(std::max(c.rows, c.columns)) * kMuonIterations / 0.2;
+        const double iteration = 2 * p.attrs.coefficients.count * unit_roundoff(dtype) / 0.2;
+        const double sums = u * double(std::max(c.rows, c.columns)) * p.attrs.coefficients.count / 0.2;
         CHECK(length(found, master) <= (iteration + sums) * length(master, before) +
                                            u * length(master, std::vector<double>(master.size())));
         CHECK(length(MuonNodeProblem::part(p.m[t].to_double(), first, n), moment) <=
