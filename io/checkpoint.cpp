@@ -10,11 +10,13 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "io/checkpoint_state.h"
-#include "io/mapped_file.h"
+#include "io/checkpoint_tensors.h"
 #include "kernels/common/error.h"
 
 namespace genesis {
@@ -113,9 +115,9 @@ struct Condition {
 Condition condition_of(const fs::path& checkpoint, Look look) {
   try {
     const CheckpointManifest manifest = read_manifest(checkpoint);
-    for (const auto& [name, sum] : manifest.files) check_file(checkpoint / name, sum, Look::at_sizes);
+    for (const auto& [name, file] : manifest.files) check_file(checkpoint / name, file.sum, Look::at_sizes);
     if (look == Look::at_all) {
-      for (const auto& [name, sum] : manifest.files) check_file(checkpoint / name, sum);
+      for (const auto& [name, file] : manifest.files) check_file(checkpoint / name, file.sum);
     }
     return {"", manifest.unsound};
   } catch (const Error& error) {
@@ -145,95 +147,119 @@ void keep_unreadable(const fs::path& checkpoint, const Warn& warn) {
                    aside.filename().string(), reason));
 }
 
-// Tensors of numbers are fp32 here; others count as finite.
-bool all_finite(const TensorView& tensor) {
-  if (tensor.dtype != StoredDType::f32) return true;
+bool all_finite(const TensorSlice& slice) {
+  require(slice.tensor.dtype == StoredDType::f32, "masters and moments are fp32");
   constexpr uint32_t kExponent = 0x7f800000;  // all ones: an infinity or not a number
-  const auto* bits = static_cast<const uint32_t*>(tensor.data);
-  const size_t count = byte_size(tensor.dtype, tensor.shape, tensor.name) / sizeof *bits;
+  const auto* bits = static_cast<const uint32_t*>(slice.tensor.data);
   bool finite = true;
-  for (size_t i = 0; i < count; ++i) finite &= (bits[i] & kExponent) != kExponent;
+  for (int64_t i = 0; i < slice.count; ++i) finite &= (bits[i] & kExponent) != kExponent;
   return finite;
 }
 
 // Why what is about to be saved should not push an older checkpoint out; empty: nothing speaks against it.
-std::string unsound(const TrainState& state, std::span<const TensorView> model,
-                    std::span<const TensorView> optimizer) {
-  if (state.bad_steps_in_a_row > 0) {
-    return fmt::format("the last {} step{} not applied, for a loss or gradient that was not finite",
-                       state.bad_steps_in_a_row, state.bad_steps_in_a_row == 1 ? " was" : "s were");
+std::string unsound(const CheckpointContent& content) {
+  const int64_t bad = content.state.bad_steps_in_a_row;
+  if (bad > 0) {
+    return fmt::format("the last {} step{} not applied, for a loss or gradient that was not finite", bad,
+                       bad == 1 ? " was" : "s were");
   }
-  for (const auto& tensors : {model, optimizer}) {
-    for (const TensorView& t : tensors) {
-      if (!all_finite(t)) return fmt::format("'{}' holds a number that is not finite", t.name);
+  for (const auto* slices : {&content.masters, &content.moments}) {
+    for (const TensorSlice& s : *slices) {
+      if (!all_finite(s)) return fmt::format("'{}' holds a number that is not finite", s.tensor.name);
     }
   }
   return "";
 }
 
-std::string describe(StoredDType dtype, const std::vector<int64_t>& shape) {
+std::string described(StoredDType dtype, const std::vector<int64_t>& shape) {
   return fmt::format("{} [{}]", name_of(dtype), fmt::join(shape, ", "));
-}
-
-// Throws, listing them, if there are differences between what a file holds and what is asked of it.
-void check_same_tensors(const std::string& path, const std::map<std::string_view, const TensorView*>& held,
-                        std::span<const NamedTensor> wanted) {
-  std::vector<std::string> differences;
-  std::map<std::string_view, const TensorView*> left_over = held;
-  for (const NamedTensor& t : wanted) {
-    const auto at = held.find(t.name);
-    left_over.erase(t.name);
-    if (at == held.end()) {
-      differences.push_back("'" + t.name + "' is missing from the file");
-    } else if (at->second->dtype != t.dtype || at->second->shape != t.shape) {
-      differences.push_back(fmt::format("'{}' is {} in the file and {} in the model", t.name,
-                                        describe(at->second->dtype, at->second->shape),
-                                        describe(t.dtype, t.shape)));
-    }
-  }
-  for (const auto& [name, tensor] : left_over) {
-    differences.push_back(fmt::format("'{}' of the file is not in the model", name));
-  }
-  if (differences.empty()) return;
-  const size_t total = differences.size(), most = 10;
-  differences.resize(std::min(total, most));
-  throw Error(fmt::format("{}: not a checkpoint of this model: {}{}", path, fmt::join(differences, "; "),
-                          total > most ? fmt::format("; and {} more differences", total - most) : ""));
 }
 
 // ---- loading ----
 
-// One file's tensors, checked against where they go.
+enum class Types { same, any_float };
+
+// A group's tensors, checked against where they go. Throws, listing them, if there are differences.
 class Loading {
  public:
-  Loading(const fs::path& path, const FileSum& expected, std::span<const NamedTensor> wanted)
-      : file_(path.string()), wanted_(wanted) {
-    check_sum(path, file_.bytes(), expected);
-    content_ = parse_safetensors(file_.bytes(), path.string());
-    for (const TensorView& t : content_.tensors) held_[t.name] = &t;
-    check_same_tensors(path.string(), held_, wanted);
+  Loading(const fs::path& folder, const CheckpointManifest& manifest, const FileGroup& group,
+          std::vector<NamedTensor> wanted, Types types = Types::same)
+      : held_(folder, manifest, group), wanted_(std::move(wanted)) {
+    std::set<std::string> left_over;
+    for (const auto& [name, tensor] : held_.tensors()) left_over.insert(name);
+    for (const NamedTensor& t : wanted_) {
+      left_over.erase(t.name);
+      compare(t, types);
+    }
+    for (const std::string& name : left_over) {
+      differences_.push_back(fmt::format("'{}' of the file is not in the model", name));
+    }
+    const size_t total = differences_.size(), most = 10;
+    differences_.resize(std::min(total, most));
+    check(total == 0,
+          fmt::format("{}: not a checkpoint of this model: {}{}", held_.path(), fmt::join(differences_, "; "),
+                      total > most ? fmt::format("; and {} more differences", total - most) : ""));
   }
 
   void copy() const {
     for (const NamedTensor& t : wanted_) {
-      std::memcpy(t.data, held_.at(t.name)->data, byte_size(t.dtype, t.shape, t.name));
+      held_.read_f32(held_.tensors().at(t.name), static_cast<float*>(t.data));
     }
   }
 
  private:
-  MappedFile file_;
-  std::span<const NamedTensor> wanted_;
-  SafetensorsContent content_;
-  std::map<std::string_view, const TensorView*> held_;
+  void compare(const NamedTensor& wanted, Types types) {
+    const auto at = held_.tensors().find(wanted.name);
+    if (at == held_.tensors().end()) {
+      differences_.push_back("'" + wanted.name + "' is missing from the file");
+      return;
+    }
+    const bool same_type = at->second.dtype == wanted.dtype && wanted.dtype == StoredDType::f32;
+    const bool widened = types == Types::any_float && at->second.dtype == StoredDType::bf16;
+    if ((same_type || widened) && at->second.shape == wanted.shape) return;
+    differences_.push_back(fmt::format("'{}' is {} in the file and {} in the model", wanted.name,
+                                       described(at->second.dtype, at->second.shape),
+                                       described(wanted.dtype, wanted.shape)));
+  }
+
+  CheckpointTensors held_;
+  std::vector<NamedTensor> wanted_;
+  std::vector<std::string> differences_;
 };
+
+// ---- saving ----
+
+constexpr const char* kMaster = "master.";  // before a parameter's name, in the files of ranks' state
+
+void write_checkpoint(const fs::path& folder, const CheckpointContent& content) {
+  CheckpointManifest manifest;
+  manifest.state = content.state;
+  manifest.origin = content.origin;
+  manifest.unsound = unsound(content);
+  for (const CheckpointFile& file : content.files) manifest.files[file.name] = write_file(folder, file);
+  write_weights(folder, content.weights, manifest.files);
+  std::vector<TensorSlice> slices = content.masters;
+  for (TensorSlice& s : slices) s.tensor.name = kMaster + s.tensor.name;
+  slices.insert(slices.end(), content.moments.begin(), content.moments.end());
+  manifest.files[state_file_name(0, content.origin.ranks)] =
+      write_state(folder, 0, content.origin.ranks, slices);
+  write_manifest(folder, manifest);
+  sync_folder(folder.string());
+}
 
 }  // namespace
 
-std::string save_checkpoint(const std::string& run_dir, const TrainState& state,
-                            std::span<const TensorView> model, std::span<const TensorView> optimizer,
-                            const Warn& warn) {
+std::vector<TensorSlice> whole_slices(std::span<const TensorView> tensors) {
+  std::vector<TensorSlice> slices;
+  for (const TensorView& t : tensors) {
+    slices.push_back({t, 0, int64_t(byte_size(t.dtype, t.shape, t.name) / size_of(t.dtype))});
+  }
+  return slices;
+}
+
+std::string save_checkpoint(const std::string& run_dir, const CheckpointContent& content, const Warn& warn) {
   const fs::path folder = folder_of(run_dir);
-  const fs::path checkpoint = folder / name_of_step(state.step);
+  const fs::path checkpoint = folder / name_of_step(content.state.step);
   const fs::path temporary = temporary_of(checkpoint);
   std::error_code error;
   fs::create_directories(folder, error);
@@ -242,15 +268,7 @@ std::string save_checkpoint(const std::string& run_dir, const TrainState& state,
   try {
     fs::create_directory(temporary, error);
     check(!error, "cannot create " + temporary.string() + ": " + error.message());
-    CheckpointManifest manifest;
-    manifest.state = state;
-    manifest.unsound = unsound(state, model, optimizer);
-    manifest.files[kCheckpointModelFile] =
-        write_safetensors((temporary / kCheckpointModelFile).string(), model);
-    manifest.files[kCheckpointOptimizerFile] =
-        write_safetensors((temporary / kCheckpointOptimizerFile).string(), optimizer);
-    write_manifest(temporary, manifest);
-    sync_folder(temporary.string());
+    write_checkpoint(temporary, content);
     keep_unreadable(checkpoint, warn);
     publish(temporary, checkpoint);
   } catch (const Error&) {
@@ -306,20 +324,31 @@ std::string find_checkpoint(const std::string& path, const Warn& warn) {
 
 TrainState read_checkpoint_state(const std::string& checkpoint) { return read_manifest(checkpoint).state; }
 
-void load_checkpoint(const std::string& checkpoint, std::span<const NamedTensor> model,
-                     std::span<const NamedTensor> optimizer) {
+void load_checkpoint(const std::string& checkpoint, std::span<const NamedTensor> masters,
+                     std::span<const NamedTensor> moments) {
   const fs::path folder(checkpoint);
   const CheckpointManifest manifest = read_manifest(folder);
-  const Loading parameters(folder / kCheckpointModelFile, manifest.files.at(kCheckpointModelFile), model);
-  const Loading moments(folder / kCheckpointOptimizerFile, manifest.files.at(kCheckpointOptimizerFile),
-                        optimizer);
-  parameters.copy();
-  moments.copy();
+  std::vector<NamedTensor> state(moments.begin(), moments.end());
+  if (manifest.format_version == 1) {
+    const Loading parameters(folder, manifest, weight_files(manifest), {masters.begin(), masters.end()});
+    const Loading others(folder, manifest, state_files(manifest), std::move(state));
+    parameters.copy();
+    others.copy();
+    return;
+  }
+  for (const NamedTensor& t : masters) {
+    state.push_back(t);
+    state.back().name = kMaster + t.name;
+  }
+  Loading(folder, manifest, state_files(manifest), std::move(state)).copy();
 }
 
-void load_checkpoint_model(const std::string& checkpoint, std::span<const NamedTensor> model) {
+void load_checkpoint_weights(const std::string& checkpoint, std::span<const NamedTensor> by_others,
+                             std::span<const NamedTensor> by_us) {
   const fs::path folder(checkpoint);
-  Loading(folder / kCheckpointModelFile, read_manifest(folder).files.at(kCheckpointModelFile), model).copy();
+  const CheckpointManifest manifest = read_manifest(folder);
+  const auto wanted = manifest.format_version == 1 ? by_us : by_others;
+  Loading(folder, manifest, weight_files(manifest), {wanted.begin(), wanted.end()}, Types::any_float).copy();
 }
 
 void prune_checkpoints(const std::string& run_dir, int64_t keep) {

@@ -1,7 +1,11 @@
 // Checkpoints: the complete state of a run, in folders that describe themselves (docs/checkpoint.md).
-//   RUN_DIR/checkpoints/step_00001000/model.safetensors      fp32 master parameters by dotted name
-//                                     optimizer.safetensors  AdamW's moments, <parameter>.m and <parameter>.v
-//                                     state.json             TrainState, and each file's size and checksum
+//   RUN_DIR/checkpoints/step_00001000/model-00001-of-00001.safetensors  the parameters, as others read them
+//                                     model.safetensors.index.json      which file holds which
+//                                     config.json, ...                  what others want beside them
+//                                     state-rank-0-of-1.safetensors     fp32 masters and the optimizer's moments
+//                                     state.json  TrainState, and each file's size, checksum and tensors
+// That is format 2. Format 1, which is read and no longer written: model.safetensors (masters by dotted name),
+// optimizer.safetensors (moments), state.json.
 // A checkpoint appears under its name in one step, after all of it is on disk: a crash or a kill at any
 // moment leaves the ones that were complete before, and the new one whole or not at all. All failures are
 // genesis::Error.
@@ -35,15 +39,42 @@ struct TrainState {
   bool operator==(const TrainState&) const = default;
 };
 
+// What a checkpoint was written by, and on: for people who look at it. Nothing depends on it but `ranks`.
+struct CheckpointOrigin {
+  std::string program;     // `--version` of it: commit and libraries are in there
+  std::string device;      // in words
+  int64_t ranks = 1;       // N, of the files state-rank-R-of-N
+  int64_t recurrence = 0;  // K that was trained at; 0: not noted
+  bool operator==(const CheckpointOrigin&) const = default;
+};
+
+// What a rank holds of a tensor: `count` of its elements, row-major, from `begin` on.
+struct TensorSlice {
+  TensorView tensor;  // the whole one's name, type and shape; its data is the slice's
+  int64_t begin = 0, count = 0;
+};
+std::vector<TensorSlice> whole_slices(std::span<const TensorView> tensors);
+
+struct CheckpointFile {
+  std::string name, content;
+};
+
+struct CheckpointContent {
+  TrainState state;
+  CheckpointOrigin origin;
+  // Parameters in the type that is computed with, by the names that others use.
+  std::vector<TensorView> weights;
+  std::vector<TensorSlice> masters, moments;  // by our names; in the file a master's is "master.NAME"
+  std::vector<CheckpointFile> files;          // config.json and the like
+};
+
 // Told what was found broken and passed over.
 using Warn = std::function<void(const std::string&)>;
 
 // Writes a checkpoint and returns its folder. One of the same step is replaced; if that one can't be read it is
 // kept beside it, as step_N.unreadable, which `warn` is told. What is left of an interrupted save is removed.
 // One process at a time for a run: claim_run_dir (io/run_dir.h).
-std::string save_checkpoint(const std::string& run_dir, const TrainState& state,
-                            std::span<const TensorView> model, std::span<const TensorView> optimizer,
-                            const Warn& warn);
+std::string save_checkpoint(const std::string& run_dir, const CheckpointContent& content, const Warn& warn);
 
 // The whole checkpoint with the highest step; nothing where there is none at all. Whole: state.json is, and every file
 // has the size and the checksum that it was written with, for which all of it is read. Broken ones are passed over,
@@ -64,17 +95,19 @@ std::string find_checkpoint(const std::string& path, const Warn& warn);
 
 TrainState read_checkpoint_state(const std::string& checkpoint);
 
-// Fills the given tensors' memory. First everything is checked: the files' checksums, and that they hold
-// exactly the given tensors, each with the given dtype and shape. On an Error, which lists what differs, no
-// destination has been written.
-void load_checkpoint(const std::string& checkpoint, std::span<const NamedTensor> model,
-                     std::span<const NamedTensor> optimizer);
+// Fills the given tensors' memory, from the slices of all ranks. First everything is checked: the files' checksums,
+// and that they hold exactly the given tensors, each with the given dtype and shape. On an Error, which lists what
+// differs, no destination has been written.
+void load_checkpoint(const std::string& checkpoint, std::span<const NamedTensor> masters,
+                     std::span<const NamedTensor> moments);
 
-// As load_checkpoint, for the parameters alone.
-void load_checkpoint_model(const std::string& checkpoint, std::span<const NamedTensor> model);
+// As load_checkpoint, for the parameters alone, in fp32 (a bf16 number is one). `by_others` are the tensors by the names
+// that others use; `by_us`, by ours, is what a checkpoint of format 1 has. The two may share memory.
+void load_checkpoint_weights(const std::string& checkpoint, std::span<const NamedTensor> by_others,
+                             std::span<const NamedTensor> by_us);
 
-// Removes checkpoints whose files have their sizes except the `keep` sound ones with the highest steps, keep >= 1, and the last unsound one
-// if it is newer than they are. Broken ones don't count and stay, for someone to look at.
+// Removes checkpoints whose files have their sizes, except the `keep` sound ones with the highest steps, keep >= 1, and
+// the last unsound one if it is newer than they are. Broken ones don't count and stay, for someone to look at.
 void prune_checkpoints(const std::string& run_dir, int64_t keep);
 
 }  // namespace genesis

@@ -17,7 +17,6 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kFormat = "genesis-checkpoint";
-constexpr int64_t kFormatVersion = 1;
 constexpr size_t kMaxBytes = size_t(64) << 20;  // of the file; a run's is a few kilobytes
 
 struct Counter {
@@ -75,12 +74,110 @@ std::vector<DatasetIdentity> datasets(const json& root, const std::string& path)
   return all;
 }
 
+json json_of(const HeldFile& file) {
+  json value = {{"bytes", file.sum.bytes}, {"xxh3", file.sum.xxh3}};
+  for (const auto& [name, t] : file.tensors) {
+    value["tensors"][name] = {
+        {"dtype", name_of(t.dtype)}, {"shape", t.shape}, {"begin", t.begin}, {"count", t.count}};
+  }
+  return value;
+}
+
+HeldTensor held_tensor(const json& value, const std::string& name, const std::string& path) {
+  const std::string what = fmt::format("{}: the tensor '{}'", path, name);
+  check(value.is_object(), what + " is of another type");
+  HeldTensor t;
+  const auto dtype = dtype_named(field<std::string>(value, "dtype", what));
+  check(dtype.has_value(), what + ": a dtype that this library doesn't know");
+  t.dtype = *dtype;
+  check(value.contains("shape") && value["shape"].is_array(), what + ": the field 'shape' is missing");
+  for (const json& extent : value["shape"]) {
+    check(extent.is_number_unsigned() && std::in_range<int64_t>(extent.get<uint64_t>()),
+          what + ": its shape is no list of numbers");
+    t.shape.push_back(extent.get<int64_t>());
+  }
+  t.begin = field<int64_t>(value, "begin", what);
+  t.count = field<int64_t>(value, "count", what);
+  const auto elements = int64_t(byte_size(t.dtype, t.shape, what) / size_of(t.dtype));
+  check(t.begin <= elements && t.count <= elements - t.begin,
+        fmt::format("{}: elements {} to {} of {}", what, t.begin, uint64_t(t.begin) + uint64_t(t.count),
+                    elements));
+  return t;
+}
+
+HeldFile held_file(const json& files, const std::string& name, const std::string& path) {
+  const json value = field<json>(files, name.c_str(), path);
+  HeldFile file{{field<uint64_t>(value, "bytes", path), field<std::string>(value, "xxh3", path)}, {}};
+  if (!value.contains("tensors")) return file;
+  const json tensors = field<json>(value, "tensors", path);
+  for (const auto& [tensor, held] : tensors.items()) {
+    file.tensors[tensor] = held_tensor(held, tensor, path + ": " + name);
+  }
+  return file;
+}
+
+void read_files(const json& root, const std::string& path, CheckpointManifest& manifest) {
+  const json files = field<json>(root, "files", path);
+  std::vector<std::string> names{"model.safetensors", "optimizer.safetensors"};  // of format 1
+  if (manifest.format_version > 1) {
+    names.clear();
+    for (const auto& [name, value] : files.items()) {
+      const bool plain = !name.empty() && name.find('/') == std::string::npos && !name.starts_with('.') &&
+                         name != kCheckpointStateFile;
+      check(plain, fmt::format("{}: '{}' is no name of a file in this folder", path, name));
+      names.push_back(name);
+    }
+  }
+  for (const std::string& name : names) manifest.files[name] = held_file(files, name, path);
+  check(!weight_files(manifest).files.empty(), path + ": it names no file of parameters");
+  if (manifest.format_version == 1) return;
+  const int64_t ranks = manifest.origin.ranks;
+  check(ranks >= 1 && size_t(ranks) == state_files(manifest).files.size(),
+        fmt::format("{}: written by {} ranks, and it names {} files of their state", path, ranks,
+                    state_files(manifest).files.size()));
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    check(manifest.files.contains(state_file_name(rank, ranks)),
+          path + ": it does not name " + state_file_name(rank, ranks));
+  }
+}
+
+FileGroup group(const CheckpointManifest& manifest, const std::string& begin) {
+  FileGroup g;
+  for (const auto& [name, file] : manifest.files) {
+    if (name.starts_with(begin) && name.ends_with(".safetensors")) g.files.push_back(name);
+  }
+  g.name = g.files.size() == 1 ? g.files[0] : begin + "*.safetensors";
+  return g;
+}
+
 }  // namespace
+
+FileGroup weight_files(const CheckpointManifest& manifest) {
+  return group(manifest, manifest.format_version == 1 ? "model." : "model-");
+}
+
+FileGroup state_files(const CheckpointManifest& manifest) {
+  return group(manifest, manifest.format_version == 1 ? "optimizer." : "state-rank-");
+}
+
+std::string weight_file_name(int64_t number, int64_t of) {
+  return fmt::format("model-{:05}-of-{:05}.safetensors", number, of);
+}
+
+std::string state_file_name(int64_t rank, int64_t ranks) {
+  return fmt::format("state-rank-{}-of-{}.safetensors", rank, ranks);
+}
 
 void write_manifest(const std::filesystem::path& checkpoint, const CheckpointManifest& manifest) {
   const std::string path = (checkpoint / kCheckpointStateFile).string();
-  json root = {{"format", kFormat}, {"format_version", kFormatVersion}, {"library_version", GENESIS_VERSION}};
+  json root = {
+      {"format", kFormat}, {"format_version", kCheckpointFormat}, {"library_version", GENESIS_VERSION}};
   root["unsound"] = manifest.unsound;
+  const CheckpointOrigin& origin = manifest.origin;
+  root["origin"] = {{"program", origin.program},
+                    {"device", origin.device},
+                    {"ranks", origin.ranks},
+                    {"recurrence", origin.recurrence}};
   json& state = root["state"];
   for (const Counter& c : kCounters) {
     check(manifest.state.*c.member >= 0, path + ": internal error: " + c.name + " is negative");
@@ -91,9 +188,7 @@ void write_manifest(const std::filesystem::path& checkpoint, const CheckpointMan
   state["tokenizer_hash"] = manifest.state.tokenizer_hash;
   state["dtype"] = manifest.state.dtype;
   for (const DatasetIdentity& d : manifest.state.data) root["data"].push_back(json_of(d));
-  for (const auto& [name, sum] : manifest.files) {
-    root["files"][name] = {{"bytes", sum.bytes}, {"xxh3", sum.xxh3}};
-  }
+  for (const auto& [name, file] : manifest.files) root["files"][name] = json_of(file);
   try {
     root["xxh3"] = own_sum(root);
   } catch (const json::exception& error) {
@@ -135,14 +230,14 @@ CheckpointManifest read_manifest(const std::filesystem::path& checkpoint) {
   check(!text.empty(), path + ": the file is empty");
   check(text.size() <= kMaxBytes,
         fmt::format("{}: {} bytes, not the state of a checkpoint", path, text.size()));
-  const json root = parse_json(text, path, 3);
+  const json root = parse_json(text, path, 6);  // as deep as a tensor's shape
   check(root.is_object() && root.value("format", json()) == kFormat,
         path + ": not the state of a checkpoint");
   const auto version = field<int64_t>(root, "format_version", path);
-  check(version == kFormatVersion,
-        fmt::format("{}: in format {}, written by genesis {}; this is genesis {}, which reads format {}",
-                    path, version, field<std::string>(root, "library_version", path), GENESIS_VERSION,
-                    kFormatVersion));
+  check(version >= 1 && version <= kCheckpointFormat,
+        fmt::format(
+            "{}: in format {}, written by genesis {}; this is genesis {}, which reads formats 1 to {}", path,
+            version, field<std::string>(root, "library_version", path), GENESIS_VERSION, kCheckpointFormat));
   check(field<std::string>(root, "xxh3", path) == own_sum(root),
         path + ": its checksum is not that of its content: the file was damaged or edited");
 
@@ -160,11 +255,13 @@ CheckpointManifest read_manifest(const std::filesystem::path& checkpoint) {
   manifest.state.tokenizer_hash = field<std::string>(state, "tokenizer_hash", path);
   if (state.contains("dtype")) manifest.state.dtype = field<std::string>(state, "dtype", path);
   manifest.state.data = datasets(root, path);
-  const json files = field<json>(root, "files", path);
-  for (const char* name : {kCheckpointModelFile, kCheckpointOptimizerFile}) {
-    const json sum = field<json>(files, name, path);
-    manifest.files[name] = {field<uint64_t>(sum, "bytes", path), field<std::string>(sum, "xxh3", path)};
+  if (version > 1) {
+    const json origin = field<json>(root, "origin", path);
+    manifest.origin = {field<std::string>(origin, "program", path),
+                       field<std::string>(origin, "device", path), field<int64_t>(origin, "ranks", path),
+                       field<int64_t>(origin, "recurrence", path)};
   }
+  read_files(root, path, manifest);
   return manifest;
 }
 

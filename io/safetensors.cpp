@@ -51,9 +51,7 @@ void check_name(const std::string& path, const std::string& name) {
 
 StoredDType parse_dtype(const nlohmann::json& value, const std::string& path, const std::string& tensor) {
   if (value.is_string()) {
-    for (size_t i = 0; i < kDTypes.size(); ++i) {
-      if (value.get_ref<const std::string&>() == kDTypes[i].name) return StoredDType(i);
-    }
+    if (const auto dtype = dtype_named(value.get_ref<const std::string&>())) return *dtype;
   }
   std::vector<const char*> known;
   for (const DTypeRow& row : kDTypes) known.push_back(row.name);
@@ -192,6 +190,13 @@ std::string header_text(std::span<const TensorView* const> tensors, const Metada
 
 size_t size_of(StoredDType t) { return kDTypes[size_t(t)].size; }
 const char* name_of(StoredDType t) { return kDTypes[size_t(t)].name; }
+
+std::optional<StoredDType> dtype_named(std::string_view name) {
+  for (size_t i = 0; i < kDTypes.size(); ++i) {
+    if (name == kDTypes[i].name) return StoredDType(i);
+  }
+  return std::nullopt;
+}
 
 StoredDType stored(DType t) {
   switch (t) {

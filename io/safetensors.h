@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,6 +24,7 @@ enum class StoredDType : uint8_t { f32, bf16, i32, i64, u64, u8 };
 size_t size_of(StoredDType t);
 const char* name_of(StoredDType t);  // as the format spells it: "F32"
 StoredDType stored(DType t);
+std::optional<StoredDType> dtype_named(std::string_view name);  // nothing: not one of them
 
 template <class Pointer>
 struct BasicTensor {

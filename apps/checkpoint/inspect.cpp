@@ -13,52 +13,78 @@
 #include "apps/report/run_folder.h"
 #include "apps/train/training_graph.h"
 #include "io/checkpoint_state.h"
+#include "io/checkpoint_tensors.h"
 #include "io/format.h"
 #include "io/safetensors.h"
 #include "kernels/common/error.h"
+#include "model/parameters.h"
 
 namespace genesis {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kTensorFiles[] = {kCheckpointModelFile, kCheckpointOptimizerFile};
-
 std::string words(StoredDType dtype, const std::vector<int64_t>& shape) {
   return fmt::format("{} [{}]", name_of(dtype), fmt::join(shape, ", "));
 }
 
-// The files' tensors of the model and the optimizer that a config describes, by file and name.
-std::map<std::string, std::map<std::string, std::vector<int64_t>>> tensors_of(const std::string& config) {
-  Config c = parse_config(config, "its config");
-  c.train.recompute = Config::Recompute::none;
-  const Target target{DType::f32, DeviceKind::cpu, std::numeric_limits<size_t>::max(), &kCpuRates};
-  std::map<std::string, std::map<std::string, std::vector<int64_t>>> tensors;
-  for (const Value& v : build_training_graph(c, target).graph.values) {
-    if (v.role != Role::parameter && v.role != Role::moment) continue;
-    const char* const file = v.role == Role::parameter ? kCheckpointModelFile : kCheckpointOptimizerFile;
-    std::vector<int64_t>& shape = tensors[file][v.name];
-    for (int i = 0; i < v.shape.rank(); ++i) shape.push_back(v.shape[i]);
-  }
-  return tensors;
+// What a group of files has to hold.
+struct Wanted {
+  StoredDType dtype = StoredDType::f32;
+  std::map<std::string, std::vector<int64_t>> shapes;
+};
+
+// Of the model and the optimizer that a checkpoint's config describes.
+struct WantedFiles {
+  Wanted weights, state;
+};
+
+std::vector<int64_t> dims_of(const Shape& shape) {
+  std::vector<int64_t> dims;
+  for (int i = 0; i < shape.rank(); ++i) dims.push_back(shape[i]);
+  return dims;
 }
 
-void compare_lists(const std::string& path, std::map<std::string, std::vector<int64_t>> wanted,
-                   const SafetensorsFile& file, std::vector<std::string>& problems) {
-  for (const TensorView& t : file.tensors()) {
-    const auto expected = wanted.find(t.name);
-    if (expected == wanted.end()) {
-      problems.push_back(fmt::format("{}: '{}' is not in the model of its config", path, t.name));
+WantedFiles files_wanted(const CheckpointManifest& manifest) {
+  Config c = parse_config(manifest.state.config, "its config");
+  c.train.recompute = Config::Recompute::none;
+  const bool dotted = manifest.format_version == 1;  // masters are its parameters
+  WantedFiles wanted;
+  if (!dotted && manifest.state.dtype == name_of(DType::bf16)) wanted.weights.dtype = StoredDType::bf16;
+  for (const Parameter& p : parameters(c.model)) {
+    if (dotted) {
+      wanted.weights.shapes[p.name] = dims_of(p.shape);
       continue;
     }
-    if (t.dtype != StoredDType::f32 || t.shape != expected->second) {
-      problems.push_back(fmt::format("{}: '{}' is {}, and {} in the model of its config", path, t.name,
-                                     words(t.dtype, t.shape), words(StoredDType::f32, expected->second)));
+    wanted.state.shapes["master." + p.name] = dims_of(p.shape);
+    for (const OutsideTensor& part : p.outside) {
+      std::vector<int64_t>& dims = wanted.weights.shapes[part.name] = dims_of(p.shape);
+      dims[0] = part.rows;
     }
-    wanted.erase(expected);
   }
-  for (const auto& [name, shape] : wanted) {
-    problems.push_back(fmt::format("{}: '{}' is missing", path, name));
+  const Target target{DType::f32, DeviceKind::cpu, std::numeric_limits<size_t>::max(), &kCpuRates};
+  for (const Value& v : build_training_graph(c, target).graph.values) {
+    if (v.role == Role::moment) wanted.state.shapes[v.name] = dims_of(v.shape);
+  }
+  return wanted;
+}
+
+void compare_lists(const CheckpointTensors& held, const Wanted& wanted, std::vector<std::string>& problems) {
+  std::map<std::string, std::vector<int64_t>> left = wanted.shapes;
+  for (const auto& [name, t] : held.tensors()) {
+    const auto expected = left.find(name);
+    if (expected == left.end()) {
+      problems.push_back(fmt::format("{}: '{}' is not in the model of its config", held.path(), name));
+      continue;
+    }
+    if (t.dtype != wanted.dtype || t.shape != expected->second) {
+      problems.push_back(fmt::format("{}: '{}' is {}, and {} in the model of its config", held.path(), name,
+                                     words(t.dtype, t.shape), words(wanted.dtype, expected->second)));
+    }
+    left.erase(expected);
+  }
+  for (const auto& [name, shape] : left) {
+    problems.push_back(fmt::format("{}: '{}' is missing", held.path(), name));
   }
 }
 
@@ -67,16 +93,10 @@ struct Distance {
   double a = 0, b = 0, difference = 0, largest = 0;
 };
 
-Distance distance(const TensorView& a, const TensorView& b) {
-  const auto at = [](const TensorView& t, size_t i) {
-    float x;  // a file of another writer may be unaligned
-    std::memcpy(&x, static_cast<const char*>(t.data) + i * sizeof x, sizeof x);
-    return double(x);
-  };
+Distance distance(const std::vector<float>& a, const std::vector<float>& b) {
   Distance d;
-  const size_t count = byte_size(a.dtype, a.shape, a.name) / sizeof(float);
-  for (size_t i = 0; i < count; ++i) {
-    const double x = at(a, i), y = at(b, i), apart = std::abs(x - y);
+  for (size_t i = 0; i < a.size(); ++i) {
+    const double x = a[i], y = b[i], apart = std::abs(x - y);
     d.a += x * x;
     d.b += y * y;
     d.difference += apart * apart;
@@ -85,39 +105,54 @@ Distance distance(const TensorView& a, const TensorView& b) {
   return {std::sqrt(d.a), std::sqrt(d.b), std::sqrt(d.difference), d.largest};
 }
 
-void diff_tensors(const fs::path& a, const fs::path& b, CheckpointDifference& result) {
-  const SafetensorsFile file_a(a.string()), file_b(b.string());
-  std::map<std::string, std::pair<const TensorView*, const TensorView*>> tensors;
-  for (const TensorView& t : file_a.tensors()) tensors[t.name].first = &t;
-  for (const TensorView& t : file_b.tensors()) tensors[t.name].second = &t;
+bool of_numbers(const CheckpointTensors::Tensor& t) {
+  return t.dtype == StoredDType::f32 || t.dtype == StoredDType::bf16;
+}
+
+std::vector<float> numbers_of(const CheckpointTensors& file, const CheckpointTensors::Tensor& t) {
+  check(of_numbers(t), file.path() + ": it holds tensors of another type than F32 or BF16");
+  std::vector<float> numbers(byte_size(t.dtype, t.shape, file.path()) / size_of(t.dtype));
+  file.read_f32(t, numbers.data());
+  return numbers;
+}
+
+void diff_tensors(const char* what, const CheckpointTensors& a, const CheckpointTensors& b,
+                  CheckpointDifference& result) {
+  using Tensor = CheckpointTensors::Tensor;
+  std::map<std::string, std::pair<const Tensor*, const Tensor*>> tensors;
+  for (const auto& [name, t] : a.tensors()) tensors[name].first = &t;
+  for (const auto& [name, t] : b.tensors()) tensors[name].second = &t;
   size_t same = 0;
   std::string rows;
   for (const auto& [name, pair] : tensors) {
     const auto [x, y] = pair;
     if (x == nullptr || y == nullptr) {
       rows += fmt::format("  {}: only in the {}\n", name, x == nullptr ? "second" : "first");
-    } else if (x->dtype != y->dtype || x->shape != y->shape) {
+      continue;
+    }
+    if (x->dtype != y->dtype || x->shape != y->shape) {
       rows += fmt::format("  {}: {}, and {} in the second\n", name, words(x->dtype, x->shape),
                           words(y->dtype, y->shape));
-    } else if (std::memcmp(x->data, y->data, byte_size(x->dtype, x->shape, name)) == 0) {
-      ++same;
-    } else if (x->dtype != StoredDType::f32) {
-      rows += fmt::format("  {}: differs\n", name);
-    } else {
-      const Distance d = distance(*x, *y);
-      rows +=
-          fmt::format("  {}: largest difference {:.3g}; norms {:.6g} and {:.6g}, of the difference {:.3g}\n",
-                      name, d.largest, d.a, d.b, d.difference);
+      continue;
     }
+    const std::vector<float> first = numbers_of(a, *x), second = numbers_of(b, *y);
+    if (std::memcmp(first.data(), second.data(), first.size() * sizeof(float)) == 0) {
+      ++same;
+      continue;
+    }
+    const Distance d = distance(first, second);
+    rows +=
+        fmt::format("  {}: largest difference {:.3g}; norms {:.6g} and {:.6g}, of the difference {:.3g}\n",
+                    name, d.largest, d.a, d.b, d.difference);
   }
   result.same &= same == tensors.size();
-  result.text += fmt::format("{}: {} of {} tensors are equal in every bit\n{}", a.filename().string(), same,
-                             tensors.size(), rows);
+  result.text +=
+      fmt::format("{}: {} of {} tensors are equal in every bit\n{}", what, same, tensors.size(), rows);
 }
 
 CheckpointManifest whole_manifest(const std::string& checkpoint) {
   const CheckpointManifest manifest = read_manifest(checkpoint);
-  for (const auto& [name, sum] : manifest.files) check_file(fs::path(checkpoint) / name, sum);
+  for (const auto& [name, file] : manifest.files) check_file(fs::path(checkpoint) / name, file.sum);
   return manifest;
 }
 
@@ -149,18 +184,28 @@ std::string show_checkpoint(const std::string& checkpoint, bool tensors) {
   line("seed", std::to_string(s.seed));
   line("schedule", fmt::format("from step {}", s.schedule_begin));
   line("type", s.dtype.empty() ? "not noted" : s.dtype);
+  if (const CheckpointOrigin& o = manifest.origin; !o.device.empty()) {
+    line("device", fmt::format("{}, {} {}", o.device, o.ranks, o.ranks == 1 ? "rank" : "ranks"));
+    line("recurrence", std::to_string(o.recurrence));
+  }
   line("tokenizer", s.tokenizer_hash.empty() ? "none" : s.tokenizer_hash);
   if (!manifest.unsound.empty()) line("not sound", manifest.unsound);
   for (const DatasetIdentity& d : s.data) {
     line("data", fmt::format("{}: {} tokens in {} documents, content hash {}", d.path, d.tokens, d.documents,
                              d.hash));
   }
-  for (const auto& [name, sum] : manifest.files) {
-    line("file", fmt::format("{}: {}, XXH3 {}", name, format_bytes(double(sum.bytes)), sum.xxh3));
-    if (!tensors) continue;
-    const SafetensorsFile file((fs::path(checkpoint) / name).string());
-    for (const TensorView& t : file.tensors()) {
-      text += fmt::format("    {} {}\n", t.name, words(t.dtype, t.shape));
+  for (const auto& [name, file] : manifest.files) {
+    line("file", fmt::format("{}: {}, XXH3 {}", name, format_bytes(double(file.sum.bytes)), file.sum.xxh3));
+    if (!tensors || !name.ends_with(".safetensors")) continue;
+    const SafetensorsFile held((fs::path(checkpoint) / name).string());
+    for (const TensorView& t : held.tensors()) {
+      text += fmt::format("    {} {}", t.name, words(t.dtype, t.shape));
+      if (const auto slice = file.tensors.find(t.name);
+          slice != file.tensors.end() && slice->second.shape != t.shape) {
+        text += fmt::format(", from element {} on of [{}]", slice->second.begin,
+                            fmt::join(slice->second.shape, ", "));
+      }
+      text += "\n";
     }
   }
   return text;
@@ -179,15 +224,17 @@ std::vector<std::string> problems_of_checkpoint(const std::string& checkpoint) {
   };
   CheckpointManifest manifest;
   if (!attempt([&] { manifest = read_manifest(checkpoint); })) return problems;
-  decltype(tensors_of("")) wanted;
-  const bool known = attempt([&] { wanted = tensors_of(manifest.state.config); });
   for (const auto& file : manifest.files) {
-    const fs::path path = fs::path(checkpoint) / file.first;
-    attempt([&] {
-      check_file(path, file.second);
-      if (known) compare_lists(path.string(), wanted[file.first], SafetensorsFile(path.string()), problems);
-    });
+    attempt([&] { check_file(fs::path(checkpoint) / file.first, file.second.sum); });
   }
+  if (!problems.empty()) return problems;
+  WantedFiles wanted;
+  if (!attempt([&] { wanted = files_wanted(manifest); })) return problems;
+  const auto compare = [&](const FileGroup& group, const Wanted& what) {
+    attempt([&] { compare_lists(CheckpointTensors(checkpoint, manifest, group), what, problems); });
+  };
+  compare(weight_files(manifest), wanted.weights);
+  compare(state_files(manifest), wanted.state);
   return problems;
 }
 
@@ -206,7 +253,15 @@ CheckpointDifference diff_checkpoints(const std::string& a, const std::string& b
     result.text +=
         "config: " + (fixed.empty() ? "differs in what may change while a run goes on" : fixed) + "\n";
   }
-  for (const char* file : kTensorFiles) diff_tensors(fs::path(a) / file, fs::path(b) / file, result);
+  check(first.format_version == second.format_version,
+        fmt::format("{} is in format {} and {} in format {}: what they hold has other names", a,
+                    first.format_version, b, second.format_version));
+  const auto diff = [&](const char* what, FileGroup (*group)(const CheckpointManifest&)) {
+    diff_tensors(what, CheckpointTensors(a, first, group(first)), CheckpointTensors(b, second, group(second)),
+                 result);
+  };
+  diff("weights", weight_files);
+  diff("state", state_files);
   return result;
 }
 

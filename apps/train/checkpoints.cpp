@@ -1,85 +1,120 @@
 #include "apps/train/checkpoints.h"
 
+#include <fmt/format.h>
+
+#include <map>
+
 #include "engine/runtime/parameters.h"
 #include "kernels/common/error.h"
+#include "model/parameters.h"
 
 namespace genesis {
 namespace {
 
 NamedTensor tensor(const std::string& name, const Value& v, void* data) {
-  NamedTensor t{name, StoredDType::f32, {}, data};
+  NamedTensor t{name, stored(v.dtype), {}, data};
   for (int i = 0; i < v.shape.rank(); ++i) t.shape.push_back(v.shape[i]);
   return t;
 }
 
-// A checkpoint's tensors in host memory: on the CPU the arrays themselves, so that nothing is copied; of another device
-// copies.
-class RunTensors {
+// A parameter's tensors by the names that others use: rows of it.
+void add_parts(const Parameter& p, const NamedTensor& whole, std::vector<NamedTensor>& parts) {
+  const size_t row = byte_size(whole.dtype, whole.shape, p.name) / size_t(p.shape[0]);
+  for (const OutsideTensor& part : p.outside) {
+    NamedTensor t = whole;
+    t.name = part.name;
+    t.shape[0] = part.rows;
+    t.data = static_cast<char*>(whole.data) + size_t(part.first_row) * row;
+    parts.push_back(std::move(t));
+  }
+}
+
+// A run's arrays in host memory: on the CPU themselves, so that nothing is copied; of another device copies.
+class HostArrays {
  public:
-  explicit RunTensors(const Storage& storage) : in_place_(storage.device().kind() == DeviceKind::cpu) {
+  explicit HostArrays(const Storage& storage) : in_place_(storage.device().kind() == DeviceKind::cpu) {}
+
+  void* data(const Storage::Array& array) {
+    if (in_place_) return array.data;
+    return copies_.try_emplace(array.value.name, array.value.bytes()).first->second.data();
+  }
+  void copy_from(const Storage& storage) {
+    for (auto& [name, bytes] : copies_) storage.read(name, bytes.data(), bytes.size());
+  }
+  void copy_to(Storage& storage) const {
+    for (const auto& [name, bytes] : copies_) storage.write(name, bytes.data(), bytes.size());
+  }
+
+ private:
+  const bool in_place_;
+  std::map<std::string, std::vector<char>> copies_;
+};
+
+// Masters by their parameters' names, and moments.
+struct TrainingTensors {
+  TrainingTensors(const Storage& storage, HostArrays& arrays) {
     for (const Storage::Array* p : storage.with_role(Role::parameter)) {
       const Storage::Array* master = master_of(storage, p->value.name);
       require(master != nullptr, "a trained parameter has a master");
-      add(model, p->value.name, *master);
+      masters.push_back(tensor(p->value.name, master->value, arrays.data(*master)));
     }
-    for (const Storage::Array* m : storage.with_role(Role::moment)) add(optimizer, m->value.name, *m);
-  }
-
-  void copy_from(const Storage& storage) {
-    for (Copy& c : copies_) storage.read(c.array, c.bytes.data(), c.bytes.size());
-  }
-  void copy_to(Storage& storage) const {
-    for (const Copy& c : copies_) storage.write(c.array, c.bytes.data(), c.bytes.size());
-  }
-
-  std::vector<NamedTensor> model, optimizer;
-
- private:
-  struct Copy {
-    std::string array;
-    std::vector<char> bytes;
-  };
-
-  void add(std::vector<NamedTensor>& tensors, const std::string& name, const Storage::Array& array) {
-    void* data = array.data;
-    if (!in_place_) {
-      copies_.push_back({array.value.name, std::vector<char>(array.value.bytes())});
-      data = copies_.back().bytes.data();  // which stays where it is when copies_ grows
+    for (const Storage::Array* m : storage.with_role(Role::moment)) {
+      moments.push_back(tensor(m->value.name, m->value, arrays.data(*m)));
     }
-    tensors.push_back(tensor(name, array.value, data));
   }
-
-  const bool in_place_;
-  std::vector<Copy> copies_;
+  std::vector<NamedTensor> masters, moments;
 };
 
 }  // namespace
 
-void save_run(const std::string& run_dir, const TrainState& state, const Storage& storage, int64_t keep,
-              const Warn& warn) {
-  RunTensors tensors(storage);
-  tensors.copy_from(storage);
-  save_checkpoint(run_dir, state, views_of(tensors.model), views_of(tensors.optimizer), warn);
-  if (keep > 0) prune_checkpoints(run_dir, keep);
+void save_run(const Config& config, const TrainState& state, const Storage& storage,
+              const CheckpointExtras& extras, const Warn& warn) {
+  HostArrays arrays(storage);
+  const TrainingTensors training(storage, arrays);
+  std::vector<NamedTensor> weights;
+  for (const Parameter& p : parameters(config.model)) {
+    const Storage::Array* array = storage.find(p.name);
+    require(array != nullptr, "the storage has the model's parameters");
+    add_parts(p, tensor(p.name, array->value, arrays.data(*array)), weights);
+  }
+  arrays.copy_from(storage);
+  save_checkpoint(config.run_dir,
+                  {state, extras.origin, views_of(weights), whole_slices(views_of(training.masters)),
+                   whole_slices(views_of(training.moments)), extras.files},
+                  warn);
+  if (config.checkpoint.keep > 0) prune_checkpoints(config.run_dir, config.checkpoint.keep);
 }
 
 TrainState load_run(const std::string& checkpoint, Storage& storage) {
-  const RunTensors tensors(storage);
-  load_checkpoint(checkpoint, tensors.model, tensors.optimizer);
-  tensors.copy_to(storage);
-  for (const NamedTensor& t : tensors.model) set_parameter(storage, t.name, get_parameter(storage, t.name));
+  HostArrays arrays(storage);
+  const TrainingTensors training(storage, arrays);
+  load_checkpoint(checkpoint, training.masters, training.moments);
+  arrays.copy_to(storage);
+  for (const NamedTensor& t : training.masters)
+    set_parameter(storage, t.name, get_parameter(storage, t.name));
   return read_checkpoint_state(checkpoint);
 }
 
 void load_parameters(const std::string& checkpoint, Storage& storage) {
+  const Config config = parse_config(read_checkpoint_state(checkpoint).config, checkpoint + ": config");
+  const std::vector<Parameter> table = parameters(config.model);
+  check(table.size() == storage.with_role(Role::parameter).size(),
+        checkpoint + ": the model of its config has other parameters than this one");
   std::vector<std::vector<float>> values;
-  std::vector<NamedTensor> tensors;
-  for (const Storage::Array* p : storage.with_role(Role::parameter)) {
-    values.emplace_back(size_t(p->value.shape.elements()));
-    tensors.push_back(tensor(p->value.name, p->value, values.back().data()));
+  std::vector<NamedTensor> by_us, by_others;
+  for (const Parameter& p : table) {
+    const Storage::Array* array = storage.find(p.name);
+    check(array != nullptr && array->value.shape == p.shape,
+          fmt::format("{}: the model of its config has a parameter '{}' of shape {}, and this one has not",
+                      checkpoint, p.name, p.shape.to_string()));
+    values.emplace_back(size_t(p.shape.elements()));
+    NamedTensor whole = tensor(p.name, array->value, values.back().data());
+    whole.dtype = StoredDType::f32;
+    add_parts(p, whole, by_others);
+    by_us.push_back(std::move(whole));
   }
-  load_checkpoint_model(checkpoint, tensors);
-  for (size_t i = 0; i < tensors.size(); ++i) set_parameter(storage, tensors[i].name, values[i]);
+  load_checkpoint_weights(checkpoint, by_others, by_us);
+  for (size_t i = 0; i < by_us.size(); ++i) set_parameter(storage, by_us[i].name, values[i]);
 }
 
 }  // namespace genesis

@@ -2,16 +2,24 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "engine/runtime/storage.h"
 #include "io/checkpoint.h"
+#include "io/config.h"
 
 namespace genesis {
 
-// Writes masters and moments with the state; keeps the last `keep` sound checkpoints (0: all). `warn` as in
-// save_checkpoint.
-void save_run(const std::string& run_dir, const TrainState& state, const Storage& storage, int64_t keep,
-              const Warn& warn);
+// What a run's checkpoints hold beside its arrays and counters, the same in all of them.
+struct CheckpointExtras {
+  CheckpointOrigin origin;
+  std::vector<CheckpointFile> files;
+};
+
+// Writes parameters, masters and moments with the state into the config's run_dir; keeps the last checkpoint.keep sound
+// checkpoints. `warn` as in save_checkpoint.
+void save_run(const Config& config, const TrainState& state, const Storage& storage,
+              const CheckpointExtras& extras, const Warn& warn);
 
 // Restores masters, compute copies and moments. Throws Error, with nothing changed, if the checkpoint is
 // damaged or of another model.

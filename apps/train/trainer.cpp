@@ -8,16 +8,17 @@
 
 #include "apps/device.h"
 #include "apps/error_text.h"
-#include "apps/train/checkpoints.h"
 #include "apps/train/resume.h"
 #include "apps/train/schedule_change.h"
 #include "apps/train/training_graph.h"
+#include "apps/version.h"
 #include "engine/passes/plan_memory.h"
 #include "io/file.h"
 #include "io/format.h"
 #include "io/run_dir.h"
 #include "kernels/common/error.h"
 #include "model/executions.h"
+#include "model/hugging_face.h"
 #include "model/init.h"
 #include "model/parameters.h"
 
@@ -92,6 +93,10 @@ Trainer::Trainer(const Config& config, Terminal terminal, MeasurePeak measure_pe
   state_.config = print_config(config);
   state_.dtype = name_of(target.dtype);
   state_.data = data_.identities;
+  extras_.origin = {version_text("genesis_train"), in_words(*device_, config.device), 1,
+                    trained_recurrence(config.model)};
+  extras_.files = hugging_face_files(config, target.dtype, data_.tokenizer ? &*data_.tokenizer : nullptr,
+                                     data_.train[0].data->info().eod);
   loader_ = std::make_unique<Loader>(data_.train, loader_options(config, state_.samples));
   if (data_.tokenizer) keep_tokenizer(config);
   log_ =
@@ -226,7 +231,7 @@ void Trainer::stop_if_lost() const {
 
 std::string Trainer::write_checkpoint() {
   std::string told;
-  save_run(config_.run_dir, state_, storage_, config_.checkpoint.keep,
+  save_run(config_, state_, storage_, extras_,
            [&](const std::string& line) { told += (told.empty() ? "" : "; ") + line; });
   saved_step_ = state_.step;
   return told;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 
+#include "apps/train/checkpoints.h"
 #include "apps/train/data.h"
 #include "apps/train/evaluator.h"
 #include "apps/train/peak.h"
@@ -60,6 +61,7 @@ class Trainer {
   std::unique_ptr<Loader> loader_;
   std::unique_ptr<RunLog> log_;
   TrainState state_;
+  CheckpointExtras extras_;
   size_t memory_bytes_ = 0;  // of the device, that the run holds
   int64_t saved_step_ = 0;   // of the last checkpoint; 0: none
   StepTime step_time_;

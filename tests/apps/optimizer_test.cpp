@@ -26,12 +26,13 @@ TEST_CASE(
     tiny.trainer(config)->run();
     std::set<std::string> expected, found;
     for (const Parameter& p : parameters(config.model)) {
+      expected.insert("master." + p.name);
       expected.insert(p.name + ".m");
       const bool is_muons = std::string(optimizer) == "muon" && !layer_matrices(p).empty();
       if (!is_muons) expected.insert(p.name + ".v");
     }
     const auto checkpoint = latest_checkpoint(config.run_dir, [](const std::string&) {});
-    const SafetensorsFile file(*checkpoint + "/optimizer.safetensors");
+    const SafetensorsFile file(*checkpoint + "/state-rank-0-of-1.safetensors");
     for (const auto& tensor : file.tensors()) found.insert(tensor.name);
     CHECK(found == expected);
 

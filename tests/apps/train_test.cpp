@@ -318,7 +318,7 @@ TEST_CASE("a file-size limit is an error that names the file, and not the end wi
   CHECK(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 1);
   const std::string said = read_text_file(train.folder.file("err"));
-  CHECK(has(said, "model.safetensors: File too large"));
+  CHECK(has(said, "model-00001-of-00001.safetensors: File too large"));
   CHECK(std::count(said.begin(), said.end(), '\n') == 1);
   CHECK(has(train.run(limited).out, "(step 4)"));  // what was there is there
 }

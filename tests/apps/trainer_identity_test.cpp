@@ -197,7 +197,8 @@ TEST_CASE("a newest checkpoint that was damaged is passed over aloud, kept aside
     file.seekp(-1, std::ios::cur);
     file.put(c);
   };
-  for (const std::string name : {"/model.safetensors", "/optimizer.safetensors", "/state.json"}) {
+  for (const std::string name :
+       {"/model-00001-of-00001.safetensors", "/state-rank-0-of-1.safetensors", "/state.json"}) {
     // By two bytes at least: the last one of state.json is a line end.
     const std::function<void()> damages[] = {
         [&] { flip(four + name, 0); }, [&] { flip(four + name, 0.7); }, [&] { flip(four + name, 1); },

@@ -66,20 +66,20 @@ TEST_CASE("a run whose checkpoints can't be read is not begun anew, and nothing 
        {two + "state.json: the file is empty", four + "state.json: the file is empty"}},
       {each([](const std::string& c) {
          std::string text = read_text_file(c + "state.json");
-         text.replace(text.find("version\": 1"), 11, "version\": 9");
+         text.replace(text.find("version\": 2"), 11, "version\": 9");
          replace_text_file(c + "state.json", text);
        }),
        {two + "state.json: in format 9, written by genesis", four + "state.json: in format 9"}},
-      {each([](const std::string& c) { fs::remove(c + "optimizer.safetensors"); }),
-       {two + "optimizer.safetensors: No such file", four}},
-      {each([](const std::string& c) { fs::resize_file(c + "model.safetensors", 1000); }),
-       {two + "model.safetensors: it has 1000 bytes", four}},
+      {each([](const std::string& c) { fs::remove(c + "state-rank-0-of-1.safetensors"); }),
+       {two + "state-rank-0-of-1.safetensors: No such file", four}},
+      {each([](const std::string& c) { fs::resize_file(c + "model-00001-of-00001.safetensors", 1000); }),
+       {two + "model-00001-of-00001.safetensors: it has 1000 bytes", four}},
       {each([](const std::string& c) { fs::remove(c + "state.json"); }), {two, four}},
       {[&] {
          fs::remove_all(two);
-         change_byte(four + "optimizer.safetensors");
+         change_byte(four + "state-rank-0-of-1.safetensors");
        },
-       {four + "optimizer.safetensors: its checksum is not the one"}},
+       {four + "state-rank-0-of-1.safetensors: its checksum is not the one"}},
       {[&] {
          fs::remove_all(checkpoints);
          tiny.folder.put("run/checkpoints", "");
@@ -119,7 +119,7 @@ TEST_CASE("a user without permission to read a run's checkpoints doesn't begin i
   }
   const auto before = content_of(config.run_dir);
   for (const std::string& closed :
-       {checkpoints, three, three + "/state.json", three + "/model.safetensors"}) {
+       {checkpoints, three, three + "/state.json", three + "/model-00001-of-00001.safetensors"}) {
     fs::permissions(closed, fs::perms::none);
     const Config longer = tiny.config("run", {"--train.steps=4", "--schedule.on_resume=extend"});
     const std::string message = message_unprivileged([&] { tiny.trainer(longer); });

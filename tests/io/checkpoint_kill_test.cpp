@@ -38,11 +38,14 @@ class Scene {
   void save(int64_t step, Content content) {
     std::vector<float> values(static_cast<size_t>(elements_), static_cast<float>(content));
     const std::vector<NamedTensor> tensors = tensors_of(values);
-    TrainState state;
-    state.step = step;
-    state.samples = content;
-    save_checkpoint(folder_.path(), state, views_of(tensors), views_of(tensors),
-                    [](const std::string& warning) { FAIL(warning); });
+    CheckpointContent checkpoint;
+    checkpoint.state.step = step;
+    checkpoint.state.samples = content;
+    checkpoint.weights = views_of(tensors);
+    checkpoint.masters = whole_slices(views_of(tensors));
+    checkpoint.moments = whole_slices(views_of(moments_of(values)));
+    checkpoint.files = {{"config.json", "{}\n"}};
+    save_checkpoint(folder_.path(), checkpoint, [](const std::string& warning) { FAIL(warning); });
   }
 
   // Loads the latest checkpoint and returns its content; fails the test unless it is whole.
@@ -50,10 +53,11 @@ class Scene {
     const Warn none_broken = [](const std::string& warning) { FAIL(warning); };
     const auto path = latest_checkpoint(folder_.path(), none_broken);
     REQUIRE(path.has_value());
-    std::vector<float> model(static_cast<size_t>(elements_)), moments = model;
-    load_checkpoint(*path, tensors_of(model), tensors_of(moments));
+    std::vector<float> weights(static_cast<size_t>(elements_)), masters = weights, moments = weights;
+    load_checkpoint_weights(*path, tensors_of(weights), {});
+    load_checkpoint(*path, tensors_of(masters), moments_of(moments));
     const auto content = Content(read_checkpoint_state(*path).samples);
-    for (const auto* values : {&model, &moments}) {
+    for (const auto* values : {&weights, &masters, &moments}) {
       REQUIRE(std::all_of(values->begin(), values->end(), [&](float x) { return x == float(content); }));
     }
     return content;
@@ -71,7 +75,7 @@ class Scene {
       fs::remove_all(left);
     }
     fs::create_directory(left);
-    std::ofstream(left / "model.safetensors") << "half";
+    std::ofstream(left / "model-00001-of-00001.safetensors") << "half";
   }
 
   // What is on disk beside the old checkpoint: how far a save came.
@@ -91,10 +95,32 @@ class Scene {
   std::vector<NamedTensor> tensors_of(std::vector<float>& values) const {
     return {{"w", StoredDType::f32, {elements_}, values.data()}};
   }
+  std::vector<NamedTensor> moments_of(std::vector<float>& values) const {
+    return {{"w.m", StoredDType::f32, {elements_}, values.data()}};
+  }
 
   TempFolder folder_;
   int64_t elements_;
 };
+
+// What a save writes, in this order.
+const std::vector<std::string> kFiles{"config.json", "model-00001-of-00001.safetensors",
+                                      "model.safetensors.index.json", "state-rank-0-of-1.safetensors",
+                                      "state.json"};
+
+// As Scene::stage tells it: a folder with the first of its files.
+std::string stage_of(const std::string& folder, size_t files) {
+  std::string text = folder + " ";
+  for (size_t i = 0; i < files; ++i) text += folder + "/" + kFiles[i] + " ";
+  return text;
+}
+
+// What is left is cleared away; begun; each file, or a part of it, one after the other; published.
+std::set<std::string> stages() {
+  std::set<std::string> all{"", stage_of("2", kFiles.size())};
+  for (size_t files = 0; files <= kFiles.size(); ++files) all.insert(stage_of("2.tmp", files));
+  return all;
+}
 
 bool changes_files(uint64_t call) {
   static const std::set<uint64_t> kCalls{
@@ -163,7 +189,7 @@ Tally kill_everywhere(Scene& scene, bool all_calls, bool replace) {
     const Content latest = scene.latest();
     if (!killed) {
       CHECK(latest == kNew);
-      CHECK(scene.stage() == "2 2/model.safetensors 2/optimizer.safetensors 2/state.json ");
+      CHECK(scene.stage() == stage_of("2", kFiles.size()));
       return tally;
     }
     ++tally.kills;
@@ -172,26 +198,17 @@ Tally kill_everywhere(Scene& scene, bool all_calls, bool replace) {
   }
 }
 
-// The stages of a save, as Scene::stage tells them.
-const std::set<std::string> kStages{
-    "",                                // what was left is cleared away
-    "2.tmp ",                          // begun
-    "2.tmp 2.tmp/model.safetensors ",  // the parameters, or a part of them
-    "2.tmp 2.tmp/model.safetensors 2.tmp/optimizer.safetensors ",
-    "2.tmp 2.tmp/model.safetensors 2.tmp/optimizer.safetensors 2.tmp/state.json ",  // not yet published
-    "2 2/model.safetensors 2/optimizer.safetensors 2/state.json ",                  // published
-};
-
 void check_tally(const Tally& tally, bool replace) {
   const Content before = replace ? kReplaced : kOlder;
   CHECK(tally.found.size() == 2);  // the one before or the new one: with `replace`, there was always a step 2
   CHECK(tally.found.contains(before));
   CHECK(tally.found.contains(kNew));
+  const std::set<std::string> all = stages();
   if (replace) {
     // The same stages, but for the first and last, beside the checkpoint that is replaced.
-    CHECK(tally.stages.size() >= kStages.size() - 1);
+    CHECK(tally.stages.size() >= all.size() - 1);
   } else {
-    CHECK(std::includes(tally.stages.begin(), tally.stages.end(), kStages.begin(), kStages.end()));
+    CHECK(std::includes(tally.stages.begin(), tally.stages.end(), all.begin(), all.end()));
   }
 }
 
@@ -212,7 +229,8 @@ TEST_CASE("everything is on disk before a checkpoint gets its name, and then the
   const std::vector<uint64_t> calls = run_killed(scene, SIZE_MAX, false).calls;
   const auto publish = std::find(calls.begin(), calls.end(), uint64_t(SYS_renameat2));
   REQUIRE(publish != calls.end());
-  CHECK(std::count(calls.begin(), publish, uint64_t(SYS_fsync)) == 4);  // three files and their folder
+  CHECK(std::count(calls.begin(), publish, uint64_t(SYS_fsync)) ==
+        int64_t(kFiles.size()) + 1);  // and their folder
   CHECK(publish[-1] == SYS_fsync);
   CHECK(std::count(publish, calls.end(), uint64_t(SYS_fsync)) ==
         2);  // the folders of the checkpoint and of the run

@@ -20,11 +20,19 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A model of two parameters with their moments, and a run to save it in.
+constexpr const char* kWeights = "/model-00001-of-00001.safetensors";
+constexpr const char* kRankState = "/state-rank-0-of-1.safetensors";
+
+// A model of two parameters, of which others call the rows of the first by names of their own, with their moments,
+// and a run to save it in.
 struct Run {
   TempFolder folder;
   std::string dir = folder.file("run");
   std::vector<float> w{1, 2, 3, 4, 5, 6}, norm{7, 8}, w_m{9, 10, 11, 12, 13, 14}, w_v{15, 16, 17, 18, 19, 20};
+  std::vector<float> computed{1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5, 8.5};
+  std::vector<NamedTensor> weights{{"model.q", StoredDType::f32, {1, 3}, computed.data()},
+                                   {"model.k", StoredDType::f32, {1, 3}, computed.data() + 3},
+                                   {"model.norm", StoredDType::f32, {2}, computed.data() + 6}};
   std::vector<NamedTensor> model{{"layers.0.w", StoredDType::f32, {2, 3}, w.data()},
                                  {"norm", StoredDType::f32, {2}, norm.data()}};
   std::vector<NamedTensor> moments{{"layers.0.w.m", StoredDType::f32, {2, 3}, w_m.data()},
@@ -46,9 +54,17 @@ struct Run {
             "bf16",
             {{"d/a", 1000 * step, 7, "0123"}, {"", 0, 0, ""}}};
   }
-  std::string save(int64_t step) {
-    return save_checkpoint(dir, state_at(step), views_of(model), views_of(moments), warn);
+  std::string save(const TrainState& state) {
+    CheckpointContent content;
+    content.state = state;
+    content.origin = {"genesis_train 0", "a CPU", 1, 2};
+    content.weights = views_of(weights);
+    content.masters = whole_slices(views_of(model));
+    content.moments = whole_slices(views_of(moments));
+    content.files = {{"config.json", "{}\n"}};
+    return save_checkpoint(dir, content, warn);
   }
+  std::string save(int64_t step) { return save(state_at(step)); }
   std::vector<std::vector<float>> values() const { return {w, norm, w_m, w_v}; }
   void clear() {
     for (auto* v : {&w, &norm, &w_m, &w_v}) std::fill(v->begin(), v->end(), -1.f);
@@ -101,15 +117,16 @@ TEST_CASE("a checkpoint gives back every bit") {
 
 TEST_CASE("the parameters can be loaded without the moments, in any order") {
   Run run;
-  const auto saved = run.values();
+  const std::vector<float> saved = run.computed;
   const std::string path = run.save(1);
-  fs::remove(path + "/optimizer.safetensors");
+  fs::remove(path + kRankState);
   run.clear();
-  std::swap(run.model[0], run.model[1]);
-  load_checkpoint_model(path, run.model);
-  CHECK(run.w == saved[0]);
-  CHECK(run.norm == saved[1]);
-  CHECK(run.w_m == std::vector<float>(6, -1.f));
+  std::fill(run.computed.begin(), run.computed.end(), -1.f);
+  std::swap(run.weights[0], run.weights[2]);
+  load_checkpoint_weights(path, run.weights, {});
+  CHECK(run.computed == saved);
+  CHECK(run.values() == std::vector{std::vector<float>(6, -1.f), std::vector<float>(2, -1.f),
+                                    std::vector<float>(6, -1.f), std::vector<float>(6, -1.f)});
 }
 
 TEST_CASE("loading lists every tensor that does not fit, and changes nothing") {
@@ -123,41 +140,54 @@ TEST_CASE("loading lists every tensor that does not fit, and changes nothing") {
   run.model[0].shape = {3, 2};
   run.model[1].name = "final_norm";
   const std::string message = refusal();
-  CHECK(contains(message, path + "/model.safetensors: not a checkpoint of this model: "));
-  CHECK(contains(message, "'layers.0.w' is F32 [2, 3] in the file and F32 [3, 2] in the model"));
-  CHECK(contains(message, "'final_norm' is missing from the file"));
-  CHECK(contains(message, "'norm' of the file is not in the model"));
+  CHECK(contains(message, path + kRankState + ": not a checkpoint of this model: "));
+  CHECK(contains(message, "'master.layers.0.w' is F32 [2, 3] in the file and F32 [3, 2] in the model"));
+  CHECK(contains(message, "'master.final_norm' is missing from the file"));
+  CHECK(contains(message, "'master.norm' of the file is not in the model"));
 
   run.model = model;
   run.model[1].dtype = StoredDType::i32;
-  CHECK(contains(refusal(), "'norm' is F32 [2] in the file and I32 [2] in the model"));
+  CHECK(contains(refusal(), "'master.norm' is F32 [2] in the file and I32 [2] in the model"));
 
   // The parameters fit and the moments don't: the parameters must not be loaded either.
   run.model = model;
   run.moments.pop_back();
-  CHECK(contains(refusal(),
-                 path + "/optimizer.safetensors: not a checkpoint of this model: 'layers.0.w.v' of the"));
+  CHECK(contains(refusal(), path + kRankState + ": not a checkpoint of this model: 'layers.0.w.v' of the"));
 
   for (int i = 0; i < 30; ++i)
     run.model.push_back({"extra" + std::to_string(i), StoredDType::f32, {}, nullptr});
-  CHECK(contains(refusal(), "and 20 more differences"));
+  CHECK(contains(refusal(), "and 21 more differences"));
   CHECK(run.values() == before);
+
+  const std::vector<float> computed = run.computed;
+  run.weights[0].shape = {3, 1};
+  CHECK(contains(message_of([&] { load_checkpoint_weights(path, run.weights, {}); }),
+                 path + kWeights +
+                     ": not a checkpoint of this model: 'model.q' is F32 [1, 3] in the file and F32 [3, 1]"));
+  CHECK(run.computed == computed);
 }
 
 TEST_CASE("a damaged checkpoint is refused, naming the file, and changes nothing") {
-  for (const std::string file : {"model.safetensors", "optimizer.safetensors"}) {
+  for (const std::string file : {kWeights, kRankState}) {
     Run run;
     const std::string path = run.save(1);
     run.clear();
     const auto before = run.values();
-    const auto refusal = [&] { return message_of([&] { load_checkpoint(path, run.model, run.moments); }); };
-    change_byte(path + "/" + file, 1);
-    CHECK(contains(refusal(), path + "/" + file + ": its checksum is not the one it was written with"));
-    fs::resize_file(path + "/" + file, fs::file_size(path + "/" + file) - 1);
-    CHECK(contains(refusal(), path + "/" + file + ": it has"));
-    fs::remove(path + "/" + file);
-    CHECK(contains(refusal(), path + "/" + file + ": No such file"));
+    const std::vector<float> computed = run.computed;
+    const auto refusal = [&] {
+      return message_of([&] {
+        load_checkpoint_weights(path, run.weights, {});
+        load_checkpoint(path, run.model, run.moments);
+      });
+    };
+    change_byte(path + file, 1);
+    CHECK(contains(refusal(), path + file + ": its checksum is not the one it was written with"));
+    fs::resize_file(path + file, fs::file_size(path + file) - 1);
+    CHECK(contains(refusal(), path + file + ": it has"));
+    fs::remove(path + file);
+    CHECK(contains(refusal(), "cannot read " + path + file + ": No such file"));
     CHECK(run.values() == before);
+    CHECK(run.computed == computed);
   }
 }
 
@@ -198,11 +228,11 @@ TEST_CASE("a state that this version can't read says which version wrote it") {
   Run run;
   const std::string path = run.save(1), file = path + "/state.json";
   std::string text = read_text_file(file);
-  const std::string version = "\"format_version\": 1";
-  text.replace(text.find(version), version.size(), "\"format_version\": 2");
+  const std::string version = "\"format_version\": 2";
+  text.replace(text.find(version), version.size(), "\"format_version\": 3");
   write(file, text);
   CHECK(contains(message_of([&] { read_checkpoint_state(path); }),
-                 file + ": in format 2, written by genesis "));
+                 file + ": in format 3, written by genesis "));
   write(file, "{}");
   CHECK(contains(message_of([&] { read_checkpoint_state(path); }), file + ": not the state of a checkpoint"));
 }
@@ -227,12 +257,12 @@ TEST_CASE("the latest complete checkpoint is found, and broken ones are told of"
   CHECK(contains(run.warnings[0], "skipping the broken checkpoint " + third + ": "));
   CHECK(contains(run.warnings[0], "state.json: No such file"));
 
-  fs::resize_file(second + "/model.safetensors", 100);
+  fs::resize_file(second + kWeights, 100);
   CHECK(latest_checkpoint(run.dir, run.warn) == first);
   CHECK(run.warnings.size() == 3);
-  CHECK(contains(run.warnings[2], "model.safetensors: it has 100 bytes and was written with"));
+  CHECK(contains(run.warnings[2], "model-00001-of-00001.safetensors: it has 100 bytes and was written with"));
 
-  fs::remove(first + "/optimizer.safetensors");
+  fs::remove(first + kRankState);
   run.warnings.clear();
   const std::string refused = message_of([&] { latest_checkpoint(run.dir, run.warn); });
   CHECK(contains(refused, run.dir + "/checkpoints holds checkpoints, and none of them can be read: "));
@@ -276,7 +306,7 @@ TEST_CASE("a save that fails leaves what was there and no half of its own") {
 
   TrainState state = Run::state_at(6);
   state.config = "\xff";
-  CHECK(contains(message_of([&] { save_checkpoint(run.dir, state, {}, {}, run.warn); }), "not UTF-8"));
+  CHECK(contains(message_of([&] { run.save(state); }), "not UTF-8"));
   CHECK(run.names() == std::set<std::string>{"step_00000005"});
 }
 
@@ -323,7 +353,7 @@ TEST_CASE("only no checkpoints at all is none: a folder that can't be listed is 
 
 TEST_CASE("where no checkpoint can be read each is named with its reason, and none is taken for missing") {
   Run run;
-  const std::string path = run.save(5), state = path + "/state.json", model = path + "/model.safetensors";
+  const std::string path = run.save(5), state = path + "/state.json", model = path + kWeights;
   const std::string text = read_text_file(state);
   const auto refused = [&](const std::string& reason) {
     const std::string message = message_of([&] { latest_checkpoint(run.dir, run.warn); });
@@ -339,18 +369,18 @@ TEST_CASE("where no checkpoint can be read each is named with its reason, and no
   fs::remove(state);
   CHECK(refused("state.json: No such file"));
   std::string future = text;
-  const std::string version = "\"format_version\": 1";
+  const std::string version = "\"format_version\": 2";
   future.replace(future.find(version), version.size(), "\"format_version\": 999");
   write(state, future);
   CHECK(refused("state.json: in format 999, written by genesis "));
   write(state, text);
   fs::rename(model, run.dir + "/aside");
-  CHECK(refused("model.safetensors: No such file"));
+  CHECK(refused("model-00001-of-00001.safetensors: No such file"));
   fs::create_directory(model);
-  CHECK(refused("model.safetensors: "));
+  CHECK(refused("model-00001-of-00001.safetensors: "));
   fs::remove(model);
   write(model, "half");
-  CHECK(refused("model.safetensors: it has 4 bytes and was written with"));
+  CHECK(refused("model-00001-of-00001.safetensors: it has 4 bytes and was written with"));
   fs::rename(run.dir + "/aside", model);
   CHECK(latest_checkpoint(run.dir, run.warn) == path);
 
@@ -392,7 +422,7 @@ TEST_CASE("a checkpoint that can't be read is neither replaced nor removed") {
   CHECK(run.names() == std::set<std::string>{"step_00000002.unreadable", "step_00000002.unreadable.2",
                                              "step_00000002.unreadable.3", "step_00000005"});
   CHECK(read_text_file(aside("unreadable") + "/state.json") == "first");
-  CHECK(fs::exists(aside("unreadable") + "/model.safetensors"));
+  CHECK(fs::exists(aside("unreadable") + kWeights));
   CHECK(read_text_file(aside("unreadable.2") + "/state.json") == "second");
   CHECK(read_text_file(aside("unreadable.3")) == "a file");
 
@@ -422,7 +452,7 @@ TEST_CASE("a checkpoint that is not sound pushes none out, and only the last of 
   const auto skipping = [&](int64_t step) {
     TrainState state = Run::state_at(step);
     state.bad_steps_in_a_row = 1;
-    return save_checkpoint(run.dir, state, views_of(run.model), views_of(run.moments), run.warn);
+    return run.save(state);
   };
   for (int64_t step = 3; step <= 6; ++step) {
     CHECK(why_unsound(skipping(step)) ==

@@ -23,6 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 STEPS, T, B, D, H, KV, K, FF, LAYERS, EPS, THETA = 20, 64, 4, 64, 4, 2, 16, 160, 2, 1e-5, 10000.0
 LR, MATRIX_LR, DECAY, CLIP = 1e-3, 4e-3, 0.1, 1.0
 BAR = 1e-4
+STATE = "state-rank-0-of-1.safetensors"
 
 
 def tensors(path):
@@ -79,6 +80,11 @@ def apart(t):  # the matrices of fused tensors by themselves
     return parts
 
 
+def masters(checkpoint):
+    state = tensors(checkpoint / STATE).items()
+    return apart({name[len("master.") :]: value for name, value in state if name.startswith("master.")})
+
+
 def by_genesis(program, dataset, meta, scale, run):
     fields = f"""run_dir: {run}
 model: {{vocab_size: {meta["vocab_size"]}, hidden_size: {D}, heads: {H}, kv_heads: {KV}, head_size: {K},
@@ -98,8 +104,8 @@ device: {{dtype: f32}}
 
 
 def by_torch(start, batches, scale):
-    p = {name: value.requires_grad_() for name, value in apart(tensors(start / "model.safetensors")).items()}
-    state = tensors(start / "optimizer.safetensors")
+    p = {name: value.requires_grad_() for name, value in masters(start).items()}
+    state = tensors(start / STATE)
     moments = apart({name[:-2]: value for name, value in state.items() if name.endswith(".m")})
     squares = {name[:-2]: value for name, value in state.items() if name.endswith(".v")}
     matrices = [name for name in p if name.startswith("layers.") and p[name].dim() == 2]
@@ -167,7 +173,7 @@ def compare(programs, folder):
     worst = 0.0
     for scale in ("adamw", "spectral"):
         start, end = by_genesis(programs / "genesis_train", dataset, meta, scale, folder / scale)
-        before, expected = apart(tensors(start / "model.safetensors")), apart(tensors(end / "model.safetensors"))
+        before, expected = masters(start), masters(end)
         found = by_torch(start, batches, scale)
         for name, value in found.items():
             error = float((value - expected[name]).norm() / expected[name].norm())
