@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/file.h"
+#include "io/tokenizer_json.h"
 
 namespace genesis {
 namespace {
@@ -63,6 +64,17 @@ ordered_json model_config(const Config& config, DType dtype, const Tokenizer* to
   return json;
 }
 
+// tokenizer.json says how text becomes tokens. A special token's name in a text is text, as it is here.
+ordered_json tokenizer_config(const Config& config, const std::string& eod) {
+  return {{"tokenizer_class", "PreTrainedTokenizerFast"},
+          {"bos_token", eod},
+          {"eos_token", eod},
+          {"add_prefix_space", false},
+          {"clean_up_tokenization_spaces", false},
+          {"split_special_tokens", true},
+          {"model_max_length", config.data.sequence_length}};
+}
+
 }  // namespace
 
 std::string outside_model_type(const Config::Model& m) {
@@ -75,7 +87,12 @@ std::vector<CheckpointFile> hugging_face_files(const Config& config, DType dtype
   const ordered_json generation{{"bos_token_id", eod}, {"eos_token_id", eod}};
   std::vector<CheckpointFile> files{{"config.json", text_of(model_config(config, dtype, tokenizer, eod))},
                                     {"generation_config.json", text_of(generation)}};
-  if (tokenizer != nullptr) files.push_back({"tokenizer.model", read_text_file(tokenizer->path().string())});
+  if (tokenizer == nullptr) return files;
+  files.push_back({"tokenizer.model", read_text_file(tokenizer->path().string())});
+  if (const auto json = tokenizer_json(*tokenizer)) {
+    files.push_back({"tokenizer.json", json->text});
+    files.push_back({"tokenizer_config.json", text_of(tokenizer_config(config, json->eod))});
+  }
   return files;
 }
 

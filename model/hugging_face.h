@@ -1,5 +1,5 @@
 // What makes a checkpoint's folder a model that others load, beside its weights (huggingface.co/docs/transformers:
-// LlamaConfig, Qwen3Config).
+// LlamaConfig, Qwen3Config, PreTrainedTokenizerFast).
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,9 @@ namespace genesis {
 // that run more than once, interleaved RoPE, a clamped SwiGLU. That one no other library takes for what it isn't.
 std::string outside_model_type(const Config::Model& model);
 
-// config.json and generation_config.json; with a tokenizer, tokenizer.model too. `dtype` is the weights'. `eod` ends a
-// document, and comes before the first token of each.
+// config.json and generation_config.json; with a tokenizer tokenizer.model, and tokenizer.json and tokenizer_config.json
+// where it has that form (io/tokenizer_json.h). `dtype` is the weights'. `eod` ends a document, and comes before the
+// first token of each.
 std::vector<CheckpointFile> hugging_face_files(const Config& config, DType dtype, const Tokenizer* tokenizer,
                                                int32_t eod);
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/file.h"
+#include "io/tokenizer_json.h"
 #include "tests/io/small_tokenizer.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
@@ -95,6 +96,13 @@ TEST_CASE("a padded vocabulary stays padded, and config.json tells how many piec
   CHECK(c["vocab_size"] == 640);
   CHECK(c["unpadded_vocab_size"] == 600);
   CHECK(files.at("tokenizer.model") == read_text_file(folder.file("t.model")));
+  CHECK(files.at("tokenizer.json") == tokenizer_json(tokenizer)->text);
+  const json t = json::parse(files.at("tokenizer_config.json"));
+  CHECK(t["tokenizer_class"] == "PreTrainedTokenizerFast");
+  CHECK(t["bos_token"] == "</s>");
+  CHECK(t["eos_token"] == "</s>");
+  CHECK(t["split_special_tokens"] == true);
+  CHECK(t["model_max_length"] == 96);
   CHECK(json::parse(files.at("generation_config.json")) == json{{"bos_token_id", 7}, {"eos_token_id", 7}});
   const auto same = files_of(config_of({"--model.vocab_size=600"}), DType::f32, &tokenizer);
   CHECK_FALSE(json::parse(same.at("config.json")).contains("unpadded_vocab_size"));

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Trains small models, has Hugging Face's transformers load their checkpoints' folders as they are, and compares each
-token's log-probability in a text with genesis_serve's. The text is the project's own pages.
+token's log-probability in a text with genesis_serve's, and the tokens of texts that are hard for a tokenizer with
+genesis_tokenize's. The text is the project's own pages.
 
   tests/torch/transformers_test.py build/bin
 
 Wants PyTorch and transformers: python3 -m venv E && E/bin/pip install torch transformers; then
 E/bin/python tests/torch/transformers_test.py ... Exit code 77: skipped, they are not there.
 """
-import json, pathlib, subprocess, sys, tempfile, urllib.request
+import json, pathlib, random, subprocess, sys, tempfile, urllib.request
 
 try:
     import torch
@@ -101,6 +102,38 @@ def rounded_masters(checkpoint, dtype):
     assert not weights, f"more than the masters: {list(weights)}"
 
 
+def hard_texts():
+    bits = [" ", "  ", "a", "ab", "the", "kernel", "\n", "\r\n", "\t", "\u2581", "\0", "</s>", "<unk>", "<0x41>", "0", "12",
+            "-", "|", "e\u0301", "\u00a0", "\ufffd", "\ufeff", "\u65e5\u672c", "\U0001f600", "\u2028", "\x7f", "ing", "in"]
+    dice = random.Random(1)
+    texts = [" leading", "trailing ", "</s>", "\u2581", "a\0b", "aaaaaaaaaaa", "abababababa", " " * 70, "\u0130\ufb01"]
+    for _ in range(3000):
+        some = dice.sample(bits, dice.choice([2, 4, len(bits)]))
+        texts.append("".join(dice.choice(some) for _ in range(dice.randint(1, 60))))
+    return texts + [line for page in sorted((ROOT / "docs").glob("*.md")) for line in page.read_text().splitlines() if line]
+
+
+def compare_tokens(programs, folder, checkpoint):
+    texts = hard_texts()
+    hard = folder / f"hard-{checkpoint.parents[1].name}"
+    lines = hard.with_suffix(".jsonl")
+    lines.write_text("".join(json.dumps({"text": t}) + "\n" for t in texts))
+    run(programs / "genesis_tokenize", "encode", "--tokenizer", folder / "t.model", "--output", hard, lines)
+    eod = json.loads(hard.with_suffix(".json").read_text())["eod"]
+    raw, found = hard.with_suffix(".bin").read_bytes(), [[]]
+    for i in range(0, len(raw), 2):
+        token = int.from_bytes(raw[i : i + 2], "little")
+        found.append([]) if token == eod else found[-1].append(token)
+    assert found.pop() == [] and len(found) == len(texts), "a document each"
+    tokenizer = transformers.AutoTokenizer.from_pretrained(checkpoint, model_max_length=10**9)
+    for text, ids in zip(texts, found):
+        theirs = tokenizer(text, add_special_tokens=False).input_ids
+        assert theirs == ids, f"{text!r} is {ids} here and {theirs} there"
+        assert tokenizer(text).input_ids == [eod] + ids
+        assert tokenizer.decode([eod] + ids, skip_special_tokens=True) == text, repr(text)
+    print(f"{len(texts)} texts have the same tokens by {type(tokenizer).__name__}, and come back")
+
+
 def main(programs, folder):
     torch.set_num_threads(2)
     encode(programs, folder)
@@ -115,6 +148,7 @@ def main(programs, folder):
         assert type(model).__name__ == architecture, type(model).__name__
         assert model.dtype == {"f32": torch.float32, "bf16": torch.bfloat16}[dtype], model.dtype
         assert model.generation_config.eos_token_id == eod
+        compare_tokens(programs, folder, checkpoint)
         with torch.no_grad():
             logits = model.float()(torch.tensor([tokens])).logits[0, :-1]
         expected = logits.log_softmax(-1).gather(1, torch.tensor(tokens[1:])[:, None])[:, 0]
