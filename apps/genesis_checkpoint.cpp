@@ -21,7 +21,7 @@ struct Options {
   std::vector<std::string> paths;
   std::string path, other;
   bool tensors = false;
-  int64_t keep = 0;
+  int64_t keep = 0, keep_every = 0;
 };
 
 void warn(const std::string& line) { std::cerr << "genesis_checkpoint: " << line << "\n"; }
@@ -61,7 +61,7 @@ void prune(const Options& o) {
   // No trainer may be writing there. The claim ends without a run begun, and changes nothing.
   const RunClaim claim = claim_run_dir(o.path, read_text_file(config), [](auto&, auto&) { return ""; });
   const std::vector<CheckpointEntry> before = list_run_checkpoints(o.path);
-  prune_checkpoints(o.path, o.keep);
+  prune_checkpoints(o.path, o.keep, o.keep_every);
   for (const CheckpointEntry& c : before) {
     const std::filesystem::path path = std::filesystem::path(o.path) / "checkpoints" / c.name;
     if (!std::filesystem::exists(path)) std::cout << "removed " << path.string() << "\n";
@@ -91,6 +91,8 @@ int main(int argc, char** argv) {
   CLI::App* to_prune = app.add_subcommand("prune", "Remove a run's older checkpoints, as training does");
   to_prune->add_option("run", o.path, "the run's folder")->required();
   to_prune->add_option("--keep", o.keep, "keep the last so many")->transform(integer_in(1))->required();
+  to_prune->add_option("--keep-every", o.keep_every, "keep those of multiples of so many steps, too; 0: none")
+      ->transform(integer_in(0));
   bool same = true;
   const int code = run_main(app, argc, argv, [&] {
     if (*to_show) show(o);

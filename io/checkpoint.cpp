@@ -147,28 +147,40 @@ void keep_unreadable(const fs::path& checkpoint, const Warn& warn) {
                    aside.filename().string(), reason));
 }
 
-bool all_finite(const TensorSlice& slice) {
-  require(slice.tensor.dtype == StoredDType::f32, "masters and moments are fp32");
-  constexpr uint32_t kExponent = 0x7f800000;  // all ones: an infinity or not a number
-  const auto* bits = static_cast<const uint32_t*>(slice.tensor.data);
+// No number has an exponent of ones alone: an infinity, or not a number.
+template <class Bits>
+bool all_finite(const void* numbers, size_t count, Bits exponent) {
+  const auto* bits = static_cast<const Bits*>(numbers);
   bool finite = true;
-  for (int64_t i = 0; i < slice.count; ++i) finite &= (bits[i] & kExponent) != kExponent;
+  for (size_t i = 0; i < count; ++i) finite &= Bits(bits[i] & exponent) != exponent;
   return finite;
+}
+
+void check_finite(const TensorView& tensor, size_t count) {
+  require(tensor.dtype == StoredDType::f32 || tensor.dtype == StoredDType::bf16, "a tensor of real numbers");
+  const bool finite = tensor.dtype == StoredDType::f32 ? all_finite<uint32_t>(tensor.data, count, 0x7f800000)
+                                                       : all_finite<uint16_t>(tensor.data, count, 0x7f80);
+  check(
+      finite,
+      fmt::format("'{}' holds a number that is not finite: a run can't go on from that, and it is not saved. "
+                  "Go on from the checkpoint before, with a lower optim.lr",
+                  tensor.name));
+}
+
+void check_finite(const CheckpointContent& content) {
+  for (const auto* slices : {&content.masters, &content.moments}) {
+    for (const TensorSlice& s : *slices) check_finite(s.tensor, size_t(s.count));
+  }
+  for (const TensorView& t : content.weights)
+    check_finite(t, byte_size(t.dtype, t.shape, t.name) / size_of(t.dtype));
 }
 
 // Why what is about to be saved should not push an older checkpoint out; empty: nothing speaks against it.
 std::string unsound(const CheckpointContent& content) {
   const int64_t bad = content.state.bad_steps_in_a_row;
-  if (bad > 0) {
-    return fmt::format("the last {} step{} not applied, for a loss or gradient that was not finite", bad,
-                       bad == 1 ? " was" : "s were");
-  }
-  for (const auto* slices : {&content.masters, &content.moments}) {
-    for (const TensorSlice& s : *slices) {
-      if (!all_finite(s)) return fmt::format("'{}' holds a number that is not finite", s.tensor.name);
-    }
-  }
-  return "";
+  if (bad == 0) return "";
+  return fmt::format("the last {} step{} not applied, for a loss or gradient that was not finite", bad,
+                     bad == 1 ? " was" : "s were");
 }
 
 std::string described(StoredDType dtype, const std::vector<int64_t>& shape) {
@@ -261,6 +273,7 @@ std::string save_checkpoint(const std::string& run_dir, const CheckpointContent&
   const fs::path folder = folder_of(run_dir);
   const fs::path checkpoint = folder / name_of_step(content.state.step);
   const fs::path temporary = temporary_of(checkpoint);
+  check_finite(content);
   std::error_code error;
   fs::create_directories(folder, error);
   check(!error, "cannot create " + folder.string() + ": " + error.message());
@@ -271,7 +284,7 @@ std::string save_checkpoint(const std::string& run_dir, const CheckpointContent&
     write_checkpoint(temporary, content);
     keep_unreadable(checkpoint, warn);
     publish(temporary, checkpoint);
-  } catch (const Error&) {
+  } catch (...) {
     fs::remove_all(temporary, error);  // the disk may be full: leave no half of a checkpoint on it
     throw;
   }
@@ -351,12 +364,14 @@ void load_checkpoint_weights(const std::string& checkpoint, std::span<const Name
   Loading(folder, manifest, weight_files(manifest), {wanted.begin(), wanted.end()}, Types::any_float).copy();
 }
 
-void prune_checkpoints(const std::string& run_dir, int64_t keep) {
+void prune_checkpoints(const std::string& run_dir, int64_t keep, int64_t keep_every) {
   check(keep >= 1, fmt::format("checkpoints to keep: at least 1, found {}", keep));
   int64_t sound = 0, unsound = 0;
   for (const fs::path& checkpoint : list_checkpoints(run_dir).checkpoints) {
     const Condition condition = condition_of(checkpoint, Look::at_sizes);
     if (!condition.broken.empty()) continue;
+    const int64_t step = *step_of(checkpoint.filename().string());
+    if (keep_every > 0 && step % keep_every == 0 && condition.unsound.empty() && sound >= keep) continue;
     const bool kept = condition.unsound.empty() ? ++sound <= keep : ++unsound == 1 && sound == 0;
     if (kept) continue;
     // Renamed first: a removal that is interrupted must not leave a half under a checkpoint's name.

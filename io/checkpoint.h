@@ -71,7 +71,7 @@ struct CheckpointContent {
 // Told what was found broken and passed over.
 using Warn = std::function<void(const std::string&)>;
 
-// Writes a checkpoint and returns its folder. One of the same step is replaced; if that one can't be read it is
+// Writes a checkpoint and returns its folder; Error, and nothing is changed, if a number in it is not finite. One of the same step is replaced; if that one can't be read it is
 // kept beside it, as step_N.unreadable, which `warn` is told. What is left of an interrupted save is removed.
 // One process at a time for a run: claim_run_dir (io/run_dir.h).
 std::string save_checkpoint(const std::string& run_dir, const CheckpointContent& content, const Warn& warn);
@@ -86,8 +86,8 @@ std::optional<std::string> latest_checkpoint(const std::string& run_dir, const W
 // are kept under names that nothing removes or takes for a checkpoint's (step_N.unreadable), which `warn` is told.
 void set_broken_aside(const std::string& run_dir, int64_t step, const Warn& warn);
 
-// Why a checkpoint does not count among those to keep: it was saved while steps were being skipped, or holds a
-// number that is not finite. Empty: it counts.
+// Why a checkpoint does not count among those to keep: it was saved while steps were being skipped, or, by an earlier
+// version, with a number that is not finite. Empty: it counts.
 std::string why_unsound(const std::string& checkpoint);
 
 // A checkpoint from what a user names: a checkpoint's folder, or a run's folder for its latest one.
@@ -106,8 +106,9 @@ void load_checkpoint(const std::string& checkpoint, std::span<const NamedTensor>
 void load_checkpoint_weights(const std::string& checkpoint, std::span<const NamedTensor> by_others,
                              std::span<const NamedTensor> by_us);
 
-// Removes checkpoints whose files have their sizes, except the `keep` sound ones with the highest steps, keep >= 1, and
-// the last unsound one if it is newer than they are. Broken ones don't count and stay, for someone to look at.
-void prune_checkpoints(const std::string& run_dir, int64_t keep);
+// Removes checkpoints whose files have their sizes, except the `keep` sound ones with the highest steps, keep >= 1, the
+// sound ones of multiples of `keep_every` steps (0: of none), and the last unsound one if it is newer than all of them.
+// Broken ones don't count and stay, for someone to look at.
+void prune_checkpoints(const std::string& run_dir, int64_t keep, int64_t keep_every = 0);
 
 }  // namespace genesis

@@ -82,7 +82,14 @@ void save_run(const Config& config, const TrainState& state, const Storage& stor
                   {state, extras.origin, views_of(weights), whole_slices(views_of(training.masters)),
                    whole_slices(views_of(training.moments)), extras.files},
                   warn);
-  if (config.checkpoint.keep > 0) prune_checkpoints(config.run_dir, config.checkpoint.keep);
+  const Config::Checkpoint& keep = config.checkpoint;
+  if (keep.keep == 0) return;
+  try {
+    prune_checkpoints(config.run_dir, keep.keep, keep.keep_every);
+  } catch (const Error& error) {
+    warn(fmt::format("WARNING: step {} is saved, and older checkpoints that are to go are still there: {}",
+                     state.step, error.what()));
+  }
 }
 
 TrainState load_run(const std::string& checkpoint, Storage& storage) {

@@ -17,7 +17,7 @@ struct CheckpointExtras {
 };
 
 // Writes parameters, masters and moments with the state into the config's run_dir; keeps the last checkpoint.keep sound
-// checkpoints. `warn` as in save_checkpoint.
+// checkpoints. `warn` as in save_checkpoint, and told of older ones that can't be removed.
 void save_run(const Config& config, const TrainState& state, const Storage& storage,
               const CheckpointExtras& extras, const Warn& warn);
 

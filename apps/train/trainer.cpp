@@ -63,6 +63,7 @@ Trainer::Trainer(const Config& config, Terminal terminal, MeasurePeak measure_pe
       data_(open_data(config)),
       device_(open_device(config.device)),
       storage_(*device_),
+      seconds_(terminal.seconds),
       measure_peak_(std::move(measure_peak)) {
   const Target target = target_on(config, *device_);
   Graph graph = build_training_graph(config, target).graph;
@@ -130,6 +131,7 @@ void Trainer::resume(const std::string& checkpoint, const Warn& say) {
 }
 
 void Trainer::run(const std::function<bool()>& stop) {
+  saved_at_ = seconds_();
   const int64_t steps = config_.train.steps;
   const auto say = [&](const std::string& line) { save_if_fails([&] { log_->message(line); }); };
   if (state_.step >= steps) say(fmt::format("nothing left to train: all {} steps are done", steps));
@@ -147,7 +149,11 @@ void Trainer::run(const std::function<bool()>& stop) {
     stopped = stop();
     // Saved first: validation takes its time, and may be killed.
     const bool last = state_.step == steps;
-    if (is_due(config_.checkpoint.every) || last || stopped) save();
+    if (last || stopped) {
+      save();
+    } else if (is_due(config_.checkpoint.every) || is_late()) {
+      try_to_save();
+    }
     if ((is_due(config_.eval.every) || last) && !stopped) {
       validate(evaluator_->recurrences(), stop);
       stopped = stop();
@@ -234,7 +240,38 @@ std::string Trainer::write_checkpoint() {
   save_run(config_, state_, storage_, extras_,
            [&](const std::string& line) { told += (told.empty() ? "" : "; ") + line; });
   saved_step_ = state_.step;
+  saved_at_ = seconds_();
+  failed_saves_ = 0;
   return told;
+}
+
+// A save that fails loses nothing that was saved before, and the next one may succeed.
+void Trainer::try_to_save() {
+  std::string told, reason;
+  try {
+    told = write_checkpoint();
+  } catch (const std::exception& error) {
+    reason = error_text(error);
+  }
+  if (!reason.empty()) {
+    ++failed_saves_;
+    saved_at_ = seconds_();  // the next try is as far away as a save
+    const std::string held = saved_step_ > 0 ? fmt::format("step {} is the last that is saved", saved_step_)
+                                             : std::string("nothing is saved yet");
+    check(failed_saves_ < config_.checkpoint.failures,
+          fmt::format("step {} could not be saved: {}. This was save {} in a row to fail, which is "
+                      "checkpoint.failures; {}",
+                      state_.step, reason, failed_saves_, held));
+    told = fmt::format("WARNING: step {} could not be saved, and training goes on: {}; {}", state_.step,
+                       reason, held);
+  }
+  if (!told.empty()) save_if_fails([&] { log_->message(told); });
+}
+
+// A checkpoint is late after checkpoint.minutes without one.
+bool Trainer::is_late() const {
+  const auto minutes = double(config_.checkpoint.minutes);
+  return minutes > 0 && seconds_() - saved_at_ >= 60 * minutes;
 }
 
 void Trainer::save() {

@@ -47,6 +47,8 @@ class Trainer {
   Recurrences left_out() const;    // of the validation of the step that the run goes on from
   std::string write_checkpoint();  // returns what there is to tell
   void save();
+  void try_to_save();
+  bool is_late() const;
   void save_if_fails(const std::function<void()>& action);
   std::string save_after_failure();  // returns what became of it, for the message
   int64_t tokens_per_step() const { return config_.train.batch_size * config_.data.sequence_length; }
@@ -62,8 +64,11 @@ class Trainer {
   std::unique_ptr<RunLog> log_;
   TrainState state_;
   CheckpointExtras extras_;
-  size_t memory_bytes_ = 0;  // of the device, that the run holds
-  int64_t saved_step_ = 0;   // of the last checkpoint; 0: none
+  size_t memory_bytes_ = 0;          // of the device, that the run holds
+  int64_t saved_step_ = 0;           // of the last checkpoint; 0: none
+  std::function<double()> seconds_;  // the terminal's clock
+  double saved_at_ = 0;              // by it: the last checkpoint, or the run's begin
+  int64_t failed_saves_ = 0;         // in a row
   StepTime step_time_;
   MeasurePeak measure_peak_;
   double peak_flops_ = 0;    // a second, that the device was seen to reach

@@ -352,13 +352,22 @@ Section schedule_section() {
 Section checkpoint_section() {
   using Checkpoint = Config::Checkpoint;
   const auto checkpoint = [](auto& c) -> auto& { return c.checkpoint; };
-  return {"checkpoint",
-          "The complete state, to go on from bit by bit.",
-          {field(kOptional, "checkpoint.every", checkpoint, &Checkpoint::every, kCount, "steps",
-                 "Steps from one checkpoint to the next; there is always one at the end. 0: only that."),
-           field(kOptional, "checkpoint.keep", checkpoint, &Checkpoint::keep, kCount, "checkpoints",
-                 "Keep the last so many and remove older ones. 0: keep all. One saved while steps were being "
-                 "skipped doesn't count.")}};
+  return {
+      "checkpoint",
+      "The complete state, to go on from bit by bit.",
+      {field(kOptional, "checkpoint.every", checkpoint, &Checkpoint::every, kCount, "steps",
+             "Steps from one checkpoint to the next; there is always one at the end. 0: only that."),
+       field(kOptional, "checkpoint.keep", checkpoint, &Checkpoint::keep, kCount, "checkpoints",
+             "Keep the last so many and remove older ones. 0: keep all. One saved while steps were being "
+             "skipped doesn't count."),
+       field(kOptional, "checkpoint.keep_every", checkpoint, &Checkpoint::keep_every, kCount, "steps",
+             "Keep each checkpoint of a multiple of so many steps for good, beside the last checkpoint.keep. "
+             "0: none."),
+       field(kOptional, "checkpoint.minutes", checkpoint, &Checkpoint::minutes, kCount, "minutes",
+             "Save after so long without a checkpoint, too. 0: never."),
+       field(kOptional, "checkpoint.failures", checkpoint, &Checkpoint::failures, kOneOrMore, "saves",
+             "So many saves in a row that fail, on a full disk say, end the run. After fewer it goes on, and "
+             "tries again when the next checkpoint is due. At the end of a run one is enough.")}};
 }
 
 Section log_section() {

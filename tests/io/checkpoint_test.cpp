@@ -11,6 +11,7 @@
 
 #include "io/file.h"
 #include "tests/support/catch.h"
+#include "tests/support/folder_content.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/unprivileged.h"
@@ -98,7 +99,7 @@ bool contains(const std::string& text, const std::string& part) {
 
 TEST_CASE("a checkpoint gives back every bit") {
   Run run;
-  run.w[1] = std::numeric_limits<float>::quiet_NaN();
+  run.w[1] = -std::numeric_limits<float>::max();
   run.w[2] = -0.f;
   run.w[3] = std::numeric_limits<float>::denorm_min();
   const std::vector<float> w = run.w;
@@ -108,7 +109,6 @@ TEST_CASE("a checkpoint gives back every bit") {
   run.clear();
   load_checkpoint(path, run.model, run.moments);
   CHECK(std::memcmp(run.w.data(), w.data(), sizeof(float) * w.size()) == 0);
-  run.w[1] = 0;
   CHECK(run.norm == saved[1]);
   CHECK(run.w_m == saved[2]);
   CHECK(run.w_v == saved[3]);
@@ -321,6 +321,27 @@ TEST_CASE("pruning keeps the newest complete checkpoints, and the broken ones") 
   prune_checkpoints(run.dir, 1);
   CHECK(run.names() == std::set<std::string>{"step_00000004", "step_00000005"});
   CHECK(contains(message_of([&] { prune_checkpoints(run.dir, 0); }), "at least 1, found 0"));
+}
+
+TEST_CASE("pruning keeps checkpoints of multiples for good, but for unsound ones, beside the newest") {
+  Run run;
+  const auto steps = [&] {
+    std::string text;
+    for (const std::string& name : run.names()) text += std::to_string(std::stoll(name.substr(5))) + " ";
+    return text;
+  };
+  for (int64_t step = 1; step <= 13; ++step) {
+    TrainState state = Run::state_at(step);
+    state.bad_steps_in_a_row = step == 8 ? 1 : 0;
+    run.save(state);
+    prune_checkpoints(run.dir, 2, 4);
+    if (step == 9) CHECK(steps() == "4 7 9 ");
+  }
+  CHECK(steps() == "4 12 13 ");
+  prune_checkpoints(run.dir, 1, 4);
+  CHECK(steps() == "4 12 13 ");
+  prune_checkpoints(run.dir, 1);
+  CHECK(steps() == "13 ");
   CHECK_NOTHROW(prune_checkpoints(run.folder.file("none"), 1));
 }
 
@@ -431,24 +452,41 @@ TEST_CASE("a checkpoint that can't be read is neither replaced nor removed") {
   CHECK(contains(message_of([&] { latest_checkpoint(run.dir, run.warn); }), aside("unreadable")));
 }
 
-TEST_CASE("a checkpoint that is not sound pushes none out, and only the last of them is kept") {
+TEST_CASE("a number that is not finite is not saved, whatever it is of, and nothing is changed") {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN(),
                   kInf = std::numeric_limits<float>::infinity();
   Run run;
-  const std::string sound = run.save(1);
-  CHECK(why_unsound(sound).empty());
-  const auto unsound = [&](std::vector<float>& values, float value, const std::string& name) {
-    const float before = std::exchange(values.back(), value);
-    CHECK(why_unsound(run.save(2)) == "'" + name + "' holds a number that is not finite");
-    values.back() = before;
+  run.save(1);
+  run.save(2);
+  const auto before = content_of(run.dir);
+  const auto refused = [&](std::vector<float>& values, float value, const std::string& name) {
+    const float held = std::exchange(values.back(), value);
+    CHECK(contains(message_of([&] { run.save(2); }), "'" + name + "' holds a number that is not finite"));
+    CHECK(content_of(run.dir) == before);
+    values.back() = held;
   };
-  unsound(run.w, kNan, "layers.0.w");
-  unsound(run.norm, -kInf, "norm");
-  unsound(run.w_m, kInf, "layers.0.w.m");
-  unsound(run.w_v, kNan, "layers.0.w.v");
-  run.w[0] = std::numeric_limits<float>::max();
-  CHECK(why_unsound(run.save(2)).empty());
+  refused(run.w, kNan, "layers.0.w");
+  refused(run.norm, -kInf, "norm");
+  refused(run.w_m, kInf, "layers.0.w.m");
+  refused(run.w_v, kNan, "layers.0.w.v");
+  refused(run.computed, kNan, "model.norm");
+  // A compute copy in bf16, of a master that only fp32 can hold.
+  const std::vector<uint16_t> half{0x3f80, 0x7f80};
+  const NamedTensor all = std::exchange(
+      run.weights[2], {"model.norm", StoredDType::bf16, {2}, const_cast<uint16_t*>(half.data())});
+  CHECK(contains(message_of([&] { run.save(2); }), "'model.norm' holds a number that is not finite"));
+  CHECK(content_of(run.dir) == before);
+  run.weights[2] = all;
+  for (const float most : {std::numeric_limits<float>::max(), std::numeric_limits<float>::lowest(), 0.f}) {
+    run.w[0] = most;
+    CHECK(why_unsound(run.save(2)).empty());
+  }
+}
 
+TEST_CASE("a checkpoint that is not sound pushes none out, and only the last of them is kept") {
+  Run run;
+  run.save(1);
+  run.save(2);
   const auto skipping = [&](int64_t step) {
     TrainState state = Run::state_at(step);
     state.bad_steps_in_a_row = 1;

@@ -1,0 +1,120 @@
+// When a run saves, and how it lives with a disk that does not take it.
+#include <filesystem>
+#include <set>
+
+#include "apps/train/trainer.h"
+#include "io/checkpoint.h"
+#include "tests/apps/tiny_run.h"
+#include "tests/support/catch.h"
+#include "tests/support/message_of.h"
+
+using namespace genesis;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string steps_in(const std::string& run) {
+  std::set<int64_t> steps;
+  for (const auto& e : fs::directory_iterator(run + "/checkpoints")) {
+    steps.insert(std::stoll(e.path().filename().string().substr(5)));
+  }
+  std::string text;
+  for (const int64_t step : steps) text += std::to_string(step) + " ";
+  return text;
+}
+
+// The folder of a run's checkpoints, which can be taken from it and given back.
+struct Checkpoints {
+  explicit Checkpoints(const Config& config)
+      : place(config.run_dir + "/checkpoints"), aside(config.run_dir + "/aside") {}
+  void take() const {
+    fs::rename(place, aside);
+    replace_text_file(place, "in the way");
+  }
+  void give_back() const {
+    fs::remove(place);
+    fs::rename(aside, place);
+  }
+  std::string place, aside;
+};
+
+}  // namespace
+
+TEST_CASE("a save that fails is told of and tried again, training goes on, and loses nothing by it") {
+  TinyRun tiny;
+  const std::vector<std::string> how{"--train.steps=12", "--checkpoint.every=2", "--checkpoint.keep=0"};
+  const auto whole = tiny.trainer(tiny.config("whole", how));
+  whole->run();
+  const Config config = tiny.config("run", how);
+  const Checkpoints checkpoints(config);
+  const auto trainer = tiny.trainer(config);
+  trainer->run([&] {
+    if (trainer->state().step == 3) checkpoints.take();
+    if (trainer->state().step == 7) checkpoints.give_back();
+    return false;
+  });
+  for (const std::string step : {"4", "6"}) {
+    CHECK(lacks(tiny.output.str(), "WARNING: step " + step + " could not be saved, and training goes on: ") ==
+          "");
+  }
+  CHECK(lacks(tiny.output.str(), "Not a directory; step 2 is the last that is saved") == "");
+  CHECK(steps_in(config.run_dir) == "2 8 10 12 ");
+  CHECK(state_bytes(trainer->storage()) == state_bytes(whole->storage()));
+}
+
+TEST_CASE("checkpoint.failures saves in a row that fail end the run, and one at its end does") {
+  TinyRun tiny;
+  const auto config = [&](const std::string& every) {
+    return tiny.config("run", {"--train.steps=12", "--checkpoint.every=" + every, "--checkpoint.failures=2"});
+  };
+  {
+    const Checkpoints checkpoints(config("2"));
+    const auto trainer = tiny.trainer(config("2"));
+    const std::string message = message_of([&] {
+      trainer->run([&] {
+        if (trainer->state().step == 3) checkpoints.take();
+        return false;
+      });
+    });
+    CHECK(trainer->state().step == 6);
+    CHECK(lacks(message, "step 6 could not be saved: ") == "");
+    CHECK(lacks(message,
+                "This was save 2 in a row to fail, which is checkpoint.failures; step 2 is the last") == "");
+    checkpoints.give_back();
+    CHECK(steps_in(config("2").run_dir) == "2 ");
+  }
+  for (const bool at_end : {true, false}) {  // or where it is stopped
+    const Checkpoints checkpoints(config("0"));
+    const auto trainer = tiny.trainer(config("0"));
+    const int64_t begin = trainer->state().step;
+    const std::string message = message_of([&] {
+      trainer->run([&] {
+        if (trainer->state().step == begin + 1) checkpoints.take();
+        return !at_end && trainer->state().step == begin + 2;
+      });
+    });
+    CHECK(lacks(message, "Not a directory") == "");
+    checkpoints.give_back();
+    CHECK(steps_in(config("0").run_dir) == "2 ");
+  }
+}
+
+TEST_CASE(
+    "a run saves after checkpoint.minutes without a checkpoint, and keeps those of checkpoint.keep_every") {
+  TinyRun tiny;
+  const Config config =
+      tiny.config("run", {"--train.steps=17", "--checkpoint.every=6", "--checkpoint.minutes=2",
+                          "--checkpoint.keep=2", "--checkpoint.keep_every=4"});
+  const auto trainer = tiny.trainer(config);
+  std::string seen;
+  trainer->run([&] {
+    tiny.seconds += 39;
+    const int64_t step = trainer->state().step;
+    if (step == 9) seen = steps_in(config.run_dir);
+    return false;
+  });
+  // 156 s after the beginning; then where it is due; 156 s after that again.
+  CHECK(seen == "3 6 ");
+  CHECK(lacks(tiny.output.str(), "WARNING") != "");
+  CHECK(steps_in(config.run_dir) == "12 16 17 ");
+}
