@@ -364,21 +364,34 @@ void load_checkpoint_weights(const std::string& checkpoint, std::span<const Name
   Loading(folder, manifest, weight_files(manifest), {wanted.begin(), wanted.end()}, Types::any_float).copy();
 }
 
-void prune_checkpoints(const std::string& run_dir, int64_t keep, int64_t keep_every) {
+void prune_checkpoints(const std::string& run_dir, int64_t keep, int64_t keep_every,
+                       std::span<const int64_t> best_first) {
   check(keep >= 1, fmt::format("checkpoints to keep: at least 1, found {}", keep));
-  int64_t sound = 0, unsound = 0;
+  struct Whole {
+    fs::path path;
+    bool sound;
+  };
+  std::map<int64_t, Whole, std::greater<>> whole;  // highest step first
   for (const fs::path& checkpoint : list_checkpoints(run_dir).checkpoints) {
     const Condition condition = condition_of(checkpoint, Look::at_sizes);
     if (!condition.broken.empty()) continue;
-    const int64_t step = *step_of(checkpoint.filename().string());
-    if (keep_every > 0 && step % keep_every == 0 && condition.unsound.empty() && sound >= keep) continue;
-    const bool kept = condition.unsound.empty() ? ++sound <= keep : ++unsound == 1 && sound == 0;
+    whole[*step_of(checkpoint.filename().string())] = {checkpoint, condition.unsound.empty()};
+  }
+  const auto best = std::find_if(best_first.begin(), best_first.end(), [&](int64_t step) {
+    const auto at = whole.find(step);
+    return at != whole.end() && at->second.sound;
+  });
+  int64_t sound = 0, unsound = 0;
+  for (const auto& [step, checkpoint] : whole) {
+    const bool kept = checkpoint.sound ? ++sound <= keep || (keep_every > 0 && step % keep_every == 0) ||
+                                             (best != best_first.end() && step == *best)
+                                       : ++unsound == 1 && sound == 0;
     if (kept) continue;
     // Renamed first: a removal that is interrupted must not leave a half under a checkpoint's name.
-    if (std::rename(checkpoint.c_str(), temporary_of(checkpoint).c_str()) != 0) {
-      throw_errno("cannot remove " + checkpoint.string());
-    }
-    remove_folder(temporary_of(checkpoint));
+    const fs::path& path = checkpoint.path;
+    if (std::rename(path.c_str(), temporary_of(path).c_str()) != 0)
+      throw_errno("cannot remove " + path.string());
+    remove_folder(temporary_of(path));
   }
 }
 

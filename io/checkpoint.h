@@ -107,8 +107,9 @@ void load_checkpoint_weights(const std::string& checkpoint, std::span<const Name
                              std::span<const NamedTensor> by_us);
 
 // Removes checkpoints whose files have their sizes, except the `keep` sound ones with the highest steps, keep >= 1, the
-// sound ones of multiples of `keep_every` steps (0: of none), and the last unsound one if it is newer than all of them.
-// Broken ones don't count and stay, for someone to look at.
-void prune_checkpoints(const std::string& run_dir, int64_t keep, int64_t keep_every = 0);
+// sound ones of multiples of `keep_every` steps (0: of none), the first sound one of the steps `best_first`, and the last
+// unsound one if it is newer than all of them. Broken ones don't count and stay, for someone to look at.
+void prune_checkpoints(const std::string& run_dir, int64_t keep, int64_t keep_every = 0,
+                       std::span<const int64_t> best_first = {});
 
 }  // namespace genesis

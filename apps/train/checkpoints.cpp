@@ -2,10 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <map>
+#include <set>
 
 #include "engine/runtime/parameters.h"
+#include "io/run_metrics.h"
 #include "kernels/common/error.h"
+#include "model/executions.h"
 #include "model/parameters.h"
 
 namespace genesis {
@@ -65,6 +70,26 @@ struct TrainingTensors {
   std::vector<NamedTensor> masters, moments;
 };
 
+// Steps that were validated, by their loss, the later one of two that are equal.
+std::vector<int64_t> best_steps(const Config& config) {
+  MetricsReader reader(config.run_dir + "/metrics.jsonl");
+  reader.update();
+  std::map<int64_t, double> losses;
+  std::set<int64_t> as_trained;
+  for (const EvalRecord& e : reader.metrics().evaluations) {
+    if (as_trained.contains(e.step)) continue;
+    losses[e.step] = e.loss;
+    if (e.recurrence == trained_recurrence(config.model)) as_trained.insert(e.step);
+  }
+  std::vector<int64_t> steps;
+  for (const auto& [step, loss] : losses) {
+    if (std::isfinite(loss)) steps.push_back(step);
+  }
+  std::sort(steps.begin(), steps.end(),
+            [&](int64_t a, int64_t b) { return losses[a] != losses[b] ? losses[a] < losses[b] : a > b; });
+  return steps;
+}
+
 }  // namespace
 
 void save_run(const Config& config, const TrainState& state, const Storage& storage,
@@ -85,7 +110,8 @@ void save_run(const Config& config, const TrainState& state, const Storage& stor
   const Config::Checkpoint& keep = config.checkpoint;
   if (keep.keep == 0) return;
   try {
-    prune_checkpoints(config.run_dir, keep.keep, keep.keep_every);
+    prune_checkpoints(config.run_dir, keep.keep, keep.keep_every,
+                      keep.keep_best ? best_steps(config) : std::vector<int64_t>{});
   } catch (const Error& error) {
     warn(fmt::format("WARNING: step {} is saved, and older checkpoints that are to go are still there: {}",
                      state.step, error.what()));

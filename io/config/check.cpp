@@ -100,6 +100,10 @@ struct Checker {
            "eval.overlap (" + std::to_string(config.eval.overlap) +
                ") has to be below data.sequence_length (" + std::to_string(config.data.sequence_length) +
                ")");
+    expect(
+        !config.checkpoint.keep_best || (config.eval.every > 0 && config.log.metrics),
+        {"checkpoint.keep_best", "eval.every", "log.metrics"},
+        "checkpoint.keep_best goes by the validations in metrics.jsonl; it needs eval.every and log.metrics");
     const std::vector<int64_t>& steps = config.eval.recurrence;
     expect(steps.empty() || config.model.recurrence.core > 0, {"eval.recurrence"},
            "eval.recurrence is set and the model is dense; see model.recurrence");

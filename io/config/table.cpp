@@ -363,6 +363,10 @@ Section checkpoint_section() {
        field(kOptional, "checkpoint.keep_every", checkpoint, &Checkpoint::keep_every, kCount, "steps",
              "Keep each checkpoint of a multiple of so many steps for good, beside the last checkpoint.keep. "
              "0: none."),
+       field(
+           kOptional, "checkpoint.keep_best", checkpoint, &Checkpoint::keep_best, Flag{}, "",
+           "Keep the checkpoint with the lowest validation loss, too, until one has a lower. Of a recurrent "
+           "model at model.recurrence.steps, or at the last of eval.recurrence where that is not there."),
        field(kOptional, "checkpoint.minutes", checkpoint, &Checkpoint::minutes, kCount, "minutes",
              "Save after so long without a checkpoint, too. 0: never."),
        field(kOptional, "checkpoint.failures", checkpoint, &Checkpoint::failures, kOneOrMore, "saves",

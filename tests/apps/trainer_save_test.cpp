@@ -1,6 +1,8 @@
 // When a run saves, and how it lives with a disk that does not take it.
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
 #include "apps/train/trainer.h"
 #include "io/checkpoint.h"
@@ -117,4 +119,47 @@ TEST_CASE(
   CHECK(seen == "3 6 ");
   CHECK(lacks(tiny.output.str(), "WARNING") != "");
   CHECK(steps_in(config.run_dir) == "12 16 17 ");
+}
+
+TEST_CASE("checkpoint.keep_best keeps the checkpoint of the lowest validation loss, on resume too") {
+  TinyRun tiny;
+  const auto config = [&](const std::string& steps) {
+    return tiny.config("run",
+                       {"--train.steps=" + steps, "--checkpoint.every=2", "--checkpoint.keep=1",
+                        "--checkpoint.keep_best=true", "--eval.every=2", "--schedule.on_resume=extend"});
+  };
+  const std::string metrics = config("8").run_dir + "/metrics.jsonl";
+  // The losses are made up: whatever a step was validated to, here it is another.
+  const auto validate_as = [&](int64_t step, const nlohmann::ordered_json& loss) {
+    std::string changed;
+    int found = 0;
+    std::istringstream lines(read_text_file(metrics));
+    for (std::string line; std::getline(lines, line);) {
+      auto record = nlohmann::ordered_json::parse(line);
+      if (record["kind"] == "eval" && record["step"] == step) {
+        record["loss"] = loss;
+        ++found;
+      }
+      changed += record.dump() + "\n";
+    }
+    REQUIRE(found == 1);
+    replace_text_file(metrics, changed);
+  };
+  const auto go_on = [&](const std::string& steps) { tiny.trainer(config(steps))->run(); };
+  go_on("4");
+  validate_as(4, 0.5);
+  go_on("8");
+  CHECK(steps_in(config("8").run_dir) == "4 8 ");
+  validate_as(6, 0.1);  // which has no checkpoint any more
+  validate_as(8, nullptr);
+  go_on("10");
+  CHECK(steps_in(config("8").run_dir) == "4 10 ");
+  validate_as(10, 0.25);
+  go_on("14");
+  CHECK(steps_in(config("8").run_dir) == "10 14 ");
+
+  const std::string refused = message_of([&] {
+    tiny.config("run", {"--checkpoint.keep_best=true", "--eval.every=0"});
+  });
+  CHECK(lacks(refused, "it needs eval.every and log.metrics") == "");
 }
