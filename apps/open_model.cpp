@@ -19,9 +19,12 @@ ModelSource open_model(const std::string& path, const Warn& warn) {
 }
 
 Tokenizer open_tokenizer(const ModelSource& model, const std::string& path) {
-  const std::string kept = kept_tokenizer(model.checkpoint + "/../..");
+  const std::string of_run = kept_tokenizer(model.checkpoint + "/../..");
+  const std::string kept = std::filesystem::exists(of_run) ? of_run : model.checkpoint + "/tokenizer.model";
   check(!path.empty() || std::filesystem::exists(kept),
-        "the run has no tokenizer of its own (" + kept + "): name one with --tokenizer");
+        fmt::format("neither the run ({}) nor the checkpoint ({}) has a tokenizer of its own: name one with "
+                    "--tokenizer",
+                    of_run, kept));
   Tokenizer tokenizer(path.empty() ? kept : path);
   const std::string& trained_with = model.state.tokenizer_hash;
   check(trained_with.empty() || tokenizer.hash() == trained_with,

@@ -238,8 +238,13 @@ TEST_CASE("genesis_train and genesis_generate say what is wrong in one line") {
         generate.run(run + " --tokens 2 --seed 10").out);
   CHECK(generate.run(run + " --tokens 3").code == 0);  // the run keeps its tokenizer
   CHECK(generate.run(run + "/checkpoints/step_00000002 --tokens 3").code == 0);
+  const std::string two = run + "/checkpoints/step_00000002", alone = generate.folder.file("alone");
+  std::filesystem::copy(two, alone, std::filesystem::copy_options::recursive);
+  CHECK(generate.run("alone --tokens 9 --seed 5").out == generate.run(two + " --tokens 9 --seed 5").out);
   std::filesystem::remove(run + "/tokenizer.model");
-  refused(generate.run(run), "name one with --tokenizer");
+  CHECK(generate.run(run + " --tokens 3").code == 0);  // so does each checkpoint
+  std::filesystem::remove(two + "/tokenizer.model");
+  refused(generate.run(two), "name one with --tokenizer");
   small_tokenizer(generate.folder.file("other.model"));
   refused(generate.run(run + " --tokenizer other.model"), "hash");
 }
