@@ -107,6 +107,7 @@ struct Config {
     int64_t keep = 5;        // the last so many; 0: all
     int64_t keep_every = 0;  // those of multiples of so many steps for good; 0: none
     bool keep_best = false;  // the one of the lowest validation loss
+    bool async = false;      // written while training goes on, from a copy
     int64_t minutes = 0;     // without a checkpoint, then one is saved; 0: never
     int64_t failures = 3;    // saves in a row that fail end the run
     bool operator==(const Checkpoint&) const = default;

@@ -34,10 +34,12 @@ void add_parts(const Parameter& p, const NamedTensor& whole, std::vector<NamedTe
   }
 }
 
-// A run's arrays in host memory: on the CPU themselves, so that nothing is copied; of another device copies.
+// A run's arrays in host memory: on the CPU themselves, so that nothing is copied, unless copies are asked for; of
+// another device copies.
 class HostArrays {
  public:
-  explicit HostArrays(const Storage& storage) : in_place_(storage.device().kind() == DeviceKind::cpu) {}
+  explicit HostArrays(const Storage& storage, bool copies = false)
+      : in_place_(!copies && storage.device().kind() == DeviceKind::cpu) {}
 
   void* data(const Storage::Array& array) {
     if (in_place_) return array.data;
@@ -92,29 +94,43 @@ std::vector<int64_t> best_steps(const Config& config) {
 
 }  // namespace
 
-void save_run(const Config& config, const TrainState& state, const Storage& storage,
-              const CheckpointExtras& extras, const Warn& warn) {
-  HostArrays arrays(storage);
-  const TrainingTensors training(storage, arrays);
-  std::vector<NamedTensor> weights;
-  for (const Parameter& p : parameters(config.model)) {
-    const Storage::Array* array = storage.find(p.name);
-    require(array != nullptr, "the storage has the model's parameters");
-    add_parts(p, tensor(p.name, array->value, arrays.data(*array)), weights);
+struct RunSnapshot::Held {
+  Held(const Config& c, const TrainState& s, const Storage& storage, const CheckpointExtras& e, bool copies)
+      : config(c), state(s), extras(e), arrays(storage, copies), training(storage, arrays) {
+    for (const Parameter& p : parameters(config.model)) {
+      const Storage::Array* array = storage.find(p.name);
+      require(array != nullptr, "the storage has the model's parameters");
+      add_parts(p, tensor(p.name, array->value, arrays.data(*array)), weights);
+    }
+    arrays.copy_from(storage);
   }
-  arrays.copy_from(storage);
-  save_checkpoint(config.run_dir,
-                  {state, extras.origin, views_of(weights), whole_slices(views_of(training.masters)),
-                   whole_slices(views_of(training.moments)), extras.files},
+
+  const Config config;
+  const TrainState state;
+  const CheckpointExtras extras;
+  HostArrays arrays;
+  const TrainingTensors training;
+  std::vector<NamedTensor> weights;
+};
+
+RunSnapshot::RunSnapshot(const Config& config, const TrainState& state, const Storage& storage,
+                         const CheckpointExtras& extras, bool copies)
+    : held_(std::make_shared<Held>(config, state, storage, extras, copies)) {}
+
+void RunSnapshot::write(const Warn& warn) const {
+  const Held& h = *held_;
+  save_checkpoint(h.config.run_dir,
+                  {h.state, h.extras.origin, views_of(h.weights), whole_slices(views_of(h.training.masters)),
+                   whole_slices(views_of(h.training.moments)), h.extras.files},
                   warn);
-  const Config::Checkpoint& keep = config.checkpoint;
+  const Config::Checkpoint& keep = h.config.checkpoint;
   if (keep.keep == 0) return;
   try {
-    prune_checkpoints(config.run_dir, keep.keep, keep.keep_every,
-                      keep.keep_best ? best_steps(config) : std::vector<int64_t>{});
+    prune_checkpoints(h.config.run_dir, keep.keep, keep.keep_every,
+                      keep.keep_best ? best_steps(h.config) : std::vector<int64_t>{});
   } catch (const Error& error) {
     warn(fmt::format("WARNING: step {} is saved, and older checkpoints that are to go are still there: {}",
-                     state.step, error.what()));
+                     h.state.step, error.what()));
   }
 }
 

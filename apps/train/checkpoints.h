@@ -1,6 +1,7 @@
 // Between a run's arrays and its checkpoints.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,10 +17,21 @@ struct CheckpointExtras {
   std::vector<CheckpointFile> files;
 };
 
-// Writes parameters, masters and moments with the state into the config's run_dir; keeps the last checkpoint.keep sound
-// checkpoints. `warn` as in save_checkpoint, and told of older ones that can't be removed.
-void save_run(const Config& config, const TrainState& state, const Storage& storage,
-              const CheckpointExtras& extras, const Warn& warn);
+// Parameters, masters and moments with the state, in host memory.
+class RunSnapshot {
+ public:
+  // With `copies` whatever becomes of the storage; else, on the CPU, of the arrays as they are when it is written.
+  RunSnapshot(const Config& config, const TrainState& state, const Storage& storage,
+              const CheckpointExtras& extras, bool copies);
+
+  // Into the config's run_dir; keeps the checkpoints that the config says. `warn` as in save_checkpoint, and told of
+  // older ones that can't be removed.
+  void write(const Warn& warn) const;
+
+ private:
+  struct Held;
+  std::shared_ptr<const Held> held_;
+};
 
 // Restores masters, compute copies and moments. Throws Error, with nothing changed, if the checkpoint is
 // damaged or of another model.

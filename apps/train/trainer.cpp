@@ -146,17 +146,20 @@ void Trainer::run(const std::function<bool()>& stop) {
     const StepRecord record = take_step();
     save_if_fails([&] { log_->step(record); });
     stop_if_lost();
+    end_save(false);
     stopped = stop();
     // Saved first: validation takes its time, and may be killed.
     const bool last = state_.step == steps;
     if (last || stopped) {
+      end_save(true);
       save();
     } else if (is_due(config_.checkpoint.every) || is_late()) {
-      try_to_save();
+      begin_save();
     }
     if ((is_due(config_.eval.every) || last) && !stopped) {
       validate(evaluator_->recurrences(), stop);
       stopped = stop();
+      if (stopped) end_save(true);
       if (stopped && saved_step_ != state_.step) save();
     }
   }
@@ -237,33 +240,59 @@ void Trainer::stop_if_lost() const {
 
 std::string Trainer::write_checkpoint() {
   std::string told;
-  save_run(config_, state_, storage_, extras_,
-           [&](const std::string& line) { told += (told.empty() ? "" : "; ") + line; });
+  RunSnapshot(config_, state_, storage_, extras_, false).write([&](const std::string& line) {
+    told += (told.empty() ? "" : "; ") + line;
+  });
   saved_step_ = state_.step;
   saved_at_ = seconds_();
   failed_saves_ = 0;
   return told;
 }
 
-// A save that fails loses nothing that was saved before, and the next one may succeed.
-void Trainer::try_to_save() {
-  std::string told, reason;
-  try {
-    told = write_checkpoint();
-  } catch (const std::exception& error) {
-    reason = error_text(error);
+// Of checkpoint.async the writing is done by another thread, from a copy: training waits for that alone, and for the
+// one before if that is not written yet.
+void Trainer::begin_save() {
+  const bool async = config_.checkpoint.async;
+  const double begin = seconds_();
+  end_save(true);
+  if (const double waited = seconds_() - begin; waited >= 1) {
+    save_if_fails([&] {
+      log_->message(fmt::format("waited {:.0f} s for the checkpoint before to be written", waited));
+    });
   }
-  if (!reason.empty()) {
+  saved_at_ = seconds_();
+  std::optional<RunSnapshot> snapshot;
+  save_if_fails([&] { snapshot.emplace(config_, state_, storage_, extras_, async); });  // memory may be short
+  const auto write = [held = *snapshot] {
+    std::string told;
+    held.write([&](const std::string& line) { told += (told.empty() ? "" : "; ") + line; });
+    return told;
+  };
+  writing_ = {state_.step, std::async(async ? std::launch::async : std::launch::deferred, write)};
+  if (!async) end_save(true);
+}
+
+// A save that fails loses nothing that was saved before, and the next one may succeed.
+void Trainer::end_save(bool wait) {
+  if (!writing_) return;
+  if (!wait && writing_->told.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
+  Writing done = std::move(*writing_);
+  writing_.reset();
+  std::string told;
+  try {
+    told = done.told.get();
+    saved_step_ = done.step;
+    failed_saves_ = 0;
+  } catch (const std::exception& error) {
     ++failed_saves_;
-    saved_at_ = seconds_();  // the next try is as far away as a save
     const std::string held = saved_step_ > 0 ? fmt::format("step {} is the last that is saved", saved_step_)
                                              : std::string("nothing is saved yet");
     check(failed_saves_ < config_.checkpoint.failures,
           fmt::format("step {} could not be saved: {}. This was save {} in a row to fail, which is "
                       "checkpoint.failures; {}",
-                      state_.step, reason, failed_saves_, held));
-    told = fmt::format("WARNING: step {} could not be saved, and training goes on: {}; {}", state_.step,
-                       reason, held);
+                      done.step, error_text(error), failed_saves_, held));
+    told = fmt::format("WARNING: step {} could not be saved, and training goes on: {}; {}", done.step,
+                       error_text(error), held);
   }
   if (!told.empty()) save_if_fails([&] { log_->message(told); });
 }
@@ -289,6 +318,7 @@ void Trainer::save_if_fails(const std::function<void()>& action) {
 std::string Trainer::save_after_failure() {
   if (state_.step == 0) return "";
   try {
+    if (writing_) writing_->told.wait();  // one at a time
     const std::string told = saved_step_ == state_.step ? "" : write_checkpoint();
     return fmt::format("; step {} is saved, and the same command goes on from there{}{}", state_.step,
                        told.empty() ? "" : "; ", told);

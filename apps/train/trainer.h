@@ -2,7 +2,9 @@
 #pragma once
 
 #include <functional>
+#include <future>
 #include <memory>
+#include <optional>
 
 #include "apps/train/checkpoints.h"
 #include "apps/train/data.h"
@@ -47,7 +49,8 @@ class Trainer {
   Recurrences left_out() const;    // of the validation of the step that the run goes on from
   std::string write_checkpoint();  // returns what there is to tell
   void save();
-  void try_to_save();
+  void begin_save();
+  void end_save(bool wait);
   bool is_late() const;
   void save_if_fails(const std::function<void()>& action);
   std::string save_after_failure();  // returns what became of it, for the message
@@ -73,6 +76,11 @@ class Trainer {
   MeasurePeak measure_peak_;
   double peak_flops_ = 0;    // a second, that the device was seen to reach
   double flops_a_step_ = 0;  // of the model
+  struct Writing {
+    int64_t step = 0;
+    std::future<std::string> told;
+  };
+  std::optional<Writing> writing_;  // a checkpoint; last, so that it ends before what it needs
 };
 
 }  // namespace genesis

@@ -367,6 +367,10 @@ Section checkpoint_section() {
            kOptional, "checkpoint.keep_best", checkpoint, &Checkpoint::keep_best, Flag{}, "",
            "Keep the checkpoint with the lowest validation loss, too, until one has a lower. Of a recurrent "
            "model at model.recurrence.steps, or at the last of eval.recurrence where that is not there."),
+       field(
+           kOptional, "checkpoint.async", checkpoint, &Checkpoint::async, Flag{}, "",
+           "Write a checkpoint while training goes on, from a copy in host memory, one at a time. Takes the "
+           "size of a checkpoint in memory."),
        field(kOptional, "checkpoint.minutes", checkpoint, &Checkpoint::minutes, kCount, "minutes",
              "Save after so long without a checkpoint, too. 0: never."),
        field(kOptional, "checkpoint.failures", checkpoint, &Checkpoint::failures, kOneOrMore, "saves",

@@ -1,4 +1,6 @@
 // When a run saves, and how it lives with a disk that does not take it.
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -162,4 +164,45 @@ TEST_CASE("checkpoint.keep_best keeps the checkpoint of the lowest validation lo
     tiny.config("run", {"--checkpoint.keep_best=true", "--eval.every=0"});
   });
   CHECK(lacks(refused, "it needs eval.every and log.metrics") == "");
+}
+
+TEST_CASE("checkpoints that are written while training goes on hold the step that they are of, to the bit") {
+  TinyRun tiny;
+  for (const std::string dtype : {"f32", "bf16"}) {
+    const auto config = [&](const std::string& run, const std::string& async) {
+      return tiny.config(run + dtype, {"--train.steps=9", "--checkpoint.every=1", "--checkpoint.keep=0",
+                                       "--device.dtype=" + dtype, "--checkpoint.async=" + async});
+    };
+    const Config one = config("one", "false"), other = config("other", "true");
+    tiny.trainer(one)->run();
+    {
+      const auto trainer = tiny.trainer(other);
+      trainer->run([&] { return trainer->state().step == 5; });
+    }
+    tiny.trainer(other)->run();
+    CHECK(lacks(tiny.output.str(), "(step 5)") == "");
+    for (int step = 1; step <= 9; ++step) {
+      for (const std::string file : {"model-00001-of-00001.safetensors", "state-rank-0-of-1.safetensors"}) {
+        const std::string path = fmt::format("/checkpoints/step_{:08}/{}", step, file);
+        CHECK(read_text_file(one.run_dir + path) == read_text_file(other.run_dir + path));
+      }
+    }
+  }
+}
+
+TEST_CASE("a save in the background that fails is told of by the step after, and counts") {
+  TinyRun tiny;
+  const Config config = tiny.config("run", {"--train.steps=12", "--checkpoint.every=2",
+                                            "--checkpoint.async=true", "--checkpoint.failures=2"});
+  replace_text_file((fs::create_directory(config.run_dir), config.run_dir + "/note"), "");
+  const auto trainer = tiny.trainer(config);
+  const std::string message = message_of([&] {
+    trainer->run([&] {
+      if (trainer->state().step == 1) replace_text_file(config.run_dir + "/checkpoints", "in the way");
+      return false;
+    });
+  });
+  CHECK(lacks(tiny.output.str(), "WARNING: step 2 could not be saved, and training goes on: ") == "");
+  CHECK(lacks(message, "step 4 could not be saved: ") == "");
+  CHECK(lacks(message, "checkpoint.failures; nothing is saved yet") == "");
 }
